@@ -68,7 +68,7 @@ def _network(name: str) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
     """The model, and samples for it."""
     if not name.startswith("ocr"):
         from tvm_neocpu.commands.cli import load_network
-        from tvm_neocpu.frontend.onnx_model import resolve_shapes
+        from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 
         _, model = load_network(name)
         shapes = resolve_shapes(model.graph, {})

@@ -86,7 +86,7 @@ def build_one(network: str) -> dict[str, Any]:
 
     from tvm_neocpu import relay
     from tvm_neocpu.contrib import model_zoo
-    from tvm_neocpu.runtime.heap import give_back
+    from tvm_neocpu.runtime.process.heap import give_back
 
     model = model_zoo.build(network)
     weights = sum(onnx.numpy_helper.to_array(each).nbytes for each in model.graph.initializer)
@@ -110,7 +110,7 @@ def session_of_file(network: str) -> dict[str, Any]:
     import tvm_neocpu.frontend.onnx_import
     import tvm_neocpu.specialize
     from tvm_neocpu.contrib import model_zoo
-    from tvm_neocpu.runtime.heap import give_back
+    from tvm_neocpu.runtime.process.heap import give_back
 
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
         path = Path(folder) / "network.onnx"

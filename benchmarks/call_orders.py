@@ -35,13 +35,13 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.arena import largest_live_set, place_tightly
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import apply_plan, choose_plan, compute_templates
-from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
-from tvm_neocpu.relay_passes.fuse_pools import FusePools
+from tvm_neocpu.relay_passes.fusing.fuse_blocks import FuseBlocks
+from tvm_neocpu.relay_passes.fusing.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
-from tvm_neocpu.relay_passes.order_calls import OrderCalls, arena_graph, arena_lifetimes
-from tvm_neocpu.relay_passes.plan_memory import PlanMemory
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.memory.order_calls import OrderCalls, arena_graph, arena_lifetimes
+from tvm_neocpu.relay_passes.memory.plan_memory import PlanMemory
+from tvm_neocpu.relay_passes.memory.separate_branches import SeparateBranches
 from tvm_neocpu.targets import parse_target
 
 BUILDS = ("filed", "ordered")

@@ -38,10 +38,10 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.in_network.rounds import CHOICES

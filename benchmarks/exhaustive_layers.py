@@ -45,9 +45,9 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx, opener
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.staleness import record_stamp

@@ -34,8 +34,8 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.global_search import build_layout_graph, explain, plan_of, solve
 from tvm_neocpu.pipeline import apply_plan, fold, known_costs
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import History
 

@@ -21,8 +21,8 @@ from tvm_neocpu.contrib.peers.onnx_runtime import OnnxRuntimeRunner
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import load
-from tvm_neocpu.runtime.threads import BIND, thread_count
-from tvm_neocpu.runtime.timing import time_calls, warm_up
+from tvm_neocpu.runtime.calls.timing import time_calls, warm_up
+from tvm_neocpu.runtime.process.threads import BIND, thread_count
 from tvm_neocpu.tuning.in_network.resting import rest
 
 # Least seconds of a timed burst.

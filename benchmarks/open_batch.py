@@ -18,7 +18,7 @@ import tvm
 import tvm_neocpu  # noqa: F401  it provides tvm.relay
 from tvm_neocpu import relay
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 
 def fastest(module: GraphModule, runs: int) -> float:

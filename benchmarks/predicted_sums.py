@@ -35,13 +35,13 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.baselines import random_schemes, solve_marked
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.pipeline import known_costs
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.database.log import LogContents
 from tvm_neocpu.tuning.database.staleness import record_stamp

@@ -56,8 +56,8 @@ from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.provenance import commit, provenance
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import NeoCpuError, first_line
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.runtime import threads as our_threads
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.runtime.process import threads as our_threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best

@@ -61,7 +61,7 @@ def all_cores() -> Iterator[None]:
 
     The tests that follow would share that core, with those of the other worker.
     """
-    from tvm_neocpu.runtime.threads import BIND, COUNT
+    from tvm_neocpu.runtime.process.threads import BIND, COUNT
 
     environment = {name: os.environ.get(name) for name in (COUNT, BIND)}
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None

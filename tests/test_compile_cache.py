@@ -26,10 +26,10 @@ from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.core.fallback import FallbackWarning
-from tvm_neocpu.frontend import onnx_model
+from tvm_neocpu.frontend.reading import onnx_model
 from tvm_neocpu.frontend.source import source_of
-from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.process import host
 from tvm_neocpu.targets import CompileTarget, parse_target
 
 pytestmark = pytest.mark.compiler

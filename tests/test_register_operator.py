@@ -31,7 +31,7 @@ from tvm_neocpu.core.errors import ConfigError, LineError
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.pipeline import fold
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.schedule import steps

@@ -21,7 +21,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.lower_networks import lower_networks
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 MakeModel = Callable[..., onnx.ModelProto]
 Shape = tuple[int, ...]

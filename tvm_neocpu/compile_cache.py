@@ -29,19 +29,19 @@ from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.told import listening
 from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.calibration_place import chosen_path
-from tvm_neocpu.runtime.heap import give_back, large_blocks_apart
-from tvm_neocpu.runtime.host import executable_features
-from tvm_neocpu.runtime.linker import c_compiler
-from tvm_neocpu.runtime.threads import thread_count
-from tvm_neocpu.runtime.tvm_library import library_folders
+from tvm_neocpu.runtime.ffi.tvm_library import library_folders
+from tvm_neocpu.runtime.files.linker import c_compiler
+from tvm_neocpu.runtime.process.calibration_place import chosen_path
+from tvm_neocpu.runtime.process.heap import give_back, large_blocks_apart
+from tvm_neocpu.runtime.process.host import executable_features
+from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.tuning.database.log_folders import all_logs
 from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
     import tvm
 
-    from tvm_neocpu.runtime.functions import OnDemand
+    from tvm_neocpu.runtime.calls.functions import OnDemand
 
 Found = TypeVar("Found")
 

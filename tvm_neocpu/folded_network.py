@@ -31,15 +31,15 @@ from tvm_neocpu.pipeline import (
     runs_on_one_core,
     schedule_module,
 )
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
-from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.lowering.rounded_maps import as_planned
+from tvm_neocpu.relay_passes.lowering.waking_threads import on_one_core
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
-from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
-from tvm_neocpu.relay_passes.waking_threads import on_one_core
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.find_sweeps import SweepFinder
+from tvm_neocpu.relay_passes.planning.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import key_of, members_key
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule

@@ -20,8 +20,9 @@ from tvm_neocpu.codegen.late_weights import packed_at_once
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
-from tvm_neocpu.frontend.onnx_model import example_shape, shape_text
+from tvm_neocpu.frontend.reading.onnx_model import example_shape, shape_text
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
+from tvm_neocpu.relay_passes.batches.bind_shapes import open_inputs
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
 from tvm_neocpu.relay_passes.batches.independence import why_dependent
@@ -29,18 +30,17 @@ from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
 from tvm_neocpu.relay_passes.batches.row_runs import check_recurrences, has_open_rows
 from tvm_neocpu.relay_passes.batches.row_sizes import RowSizes, worthwhile_row_sizes
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH, worthwhile_sizes
-from tvm_neocpu.relay_passes.bind_shapes import open_inputs
-from tvm_neocpu.relay_passes.canonicalize import Canonicalize
-from tvm_neocpu.relay_passes.fold_constants import FoldConstants
+from tvm_neocpu.relay_passes.folding.canonicalize import Canonicalize
+from tvm_neocpu.relay_passes.folding.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES
 from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.memory.outputs_from_caller import OutputsFromCaller
+from tvm_neocpu.relay_passes.memory.separate_branches import SeparateBranches
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
-from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
-from tvm_neocpu.runtime.module_info import OPEN
+from tvm_neocpu.runtime.files.module_info import OPEN
 from tvm_neocpu.tuning.database.history import History, current_history
 
 _LOG = logging.getLogger("tvm_neocpu")

@@ -29,10 +29,10 @@ from tvm_neocpu.core.errors import (
     UnsupportedOperatorError,
     first_line,
 )
-from tvm_neocpu.frontend.onnx_model import check_model, declared_shape, graph_inputs
-from tvm_neocpu.frontend.structural_inputs import structural_inputs
+from tvm_neocpu.frontend.reading.onnx_model import check_model, declared_shape, graph_inputs
+from tvm_neocpu.frontend.reading.structural_inputs import structural_inputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
-from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 Array = NDArray[Any]
 # Shapes of all inputs; bytes of those whose values decide shapes.

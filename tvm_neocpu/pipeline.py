@@ -24,46 +24,46 @@ from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
-from tvm_neocpu.relay_passes.absorb_transposes import AbsorbTransposes
-from tvm_neocpu.relay_passes.absorb_zero_points import AbsorbZeroPoints
-from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
-from tvm_neocpu.relay_passes.canonicalize import Canonicalize
-from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
-from tvm_neocpu.relay_passes.computed_transposes import ComputedTransposes
-from tvm_neocpu.relay_passes.convs_over_images import ConvsOverImages
-from tvm_neocpu.relay_passes.dilated_as_dense import DilatedAsDense
-from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
-from tvm_neocpu.relay_passes.flatten_concats import FlattenConcats
-from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
-from tvm_neocpu.relay_passes.fold_constants import FoldConstants
-from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
-from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
-from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
-from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
-from tvm_neocpu.relay_passes.fuse_pools import FusePools
-from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
+from tvm_neocpu.relay_passes.channels.fold_channel_shuffle import FoldChannelShuffle
+from tvm_neocpu.relay_passes.channels.mark_channel_moves import MarkChannelMoves
+from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
+from tvm_neocpu.relay_passes.channels.pad_depthwise import PadDepthwise
+from tvm_neocpu.relay_passes.channels.widen_groups import WidenGroups
+from tvm_neocpu.relay_passes.convolutions.absorb_transposes import AbsorbTransposes
+from tvm_neocpu.relay_passes.convolutions.computed_filters import ComputedFilters
+from tvm_neocpu.relay_passes.convolutions.computed_transposes import ComputedTransposes
+from tvm_neocpu.relay_passes.convolutions.dilated_as_dense import DilatedAsDense
+from tvm_neocpu.relay_passes.convolutions.plain_products import PlainProducts
+from tvm_neocpu.relay_passes.convolutions.sub_pixel_transpose import SubPixelTranspose
+from tvm_neocpu.relay_passes.folding.canonicalize import Canonicalize
+from tvm_neocpu.relay_passes.folding.fold_constants import FoldConstants
+from tvm_neocpu.relay_passes.fusing.fuse_blocks import FuseBlocks
+from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.fusing.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
-from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
+from tvm_neocpu.relay_passes.layouts.flatten_concats import FlattenConcats
+from tvm_neocpu.relay_passes.linear.fold_linear_ops import FoldLinearOps
+from tvm_neocpu.relay_passes.linear.fold_parallel_branches import FoldParallelBranches
+from tvm_neocpu.relay_passes.lowering.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
-from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
-from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
-from tvm_neocpu.relay_passes.order_calls import OrderCalls
-from tvm_neocpu.relay_passes.pad_channels import PadChannels
-from tvm_neocpu.relay_passes.pad_depthwise import PadDepthwise
-from tvm_neocpu.relay_passes.plain_products import PlainProducts
-from tvm_neocpu.relay_passes.plan_memory import PlanMemory
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
-from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights
-from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
-from tvm_neocpu.relay_passes.waking_threads import (
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.lowering.waking_threads import (
     gains_less_than_waking,
     may_be_small,
     on_one_core,
 )
-from tvm_neocpu.relay_passes.widen_groups import WidenGroups
+from tvm_neocpu.relay_passes.memory.order_calls import OrderCalls
+from tvm_neocpu.relay_passes.memory.plan_memory import PlanMemory
+from tvm_neocpu.relay_passes.memory.separate_branches import SeparateBranches
+from tvm_neocpu.relay_passes.planar.convs_over_images import ConvsOverImages
+from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout
+from tvm_neocpu.relay_passes.planning.eliminate_transforms import EliminateTransforms
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
+from tvm_neocpu.relay_passes.quantized.absorb_zero_points import AbsorbZeroPoints
+from tvm_neocpu.relay_passes.quantized.integer_operators import IntegerOperators, is_quantized
+from tvm_neocpu.relay_passes.quantized.note_weight_bits import NoteWeightBits
+from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights
 from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan

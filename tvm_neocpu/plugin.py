@@ -13,8 +13,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tvm_neocpu.runtime import ffi_on_demand
-from tvm_neocpu.runtime.threads import size_thread_pool
+from tvm_neocpu.runtime.ffi import ffi_on_demand
+from tvm_neocpu.runtime.process.threads import size_thread_pool
 
 if TYPE_CHECKING:
     from importlib.abc import Loader  # 12 ms, which every start of a session would pay

@@ -27,18 +27,18 @@ from tvm_neocpu.core.precision import (
     request_of,
 )
 from tvm_neocpu.core.told import tell_user
+from tvm_neocpu.relay_passes.batches.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
-from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
-from tvm_neocpu.runtime.fork_gate import building
+from tvm_neocpu.runtime.process.fork_gate import building
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.cpu import Cpu
     from tvm_neocpu.frontend.source import Source
     from tvm_neocpu.runtime.built_module import BuiltModule
-    from tvm_neocpu.runtime.module_info import Entry
+    from tvm_neocpu.runtime.files.module_info import Entry
     from tvm_neocpu.targets import TargetLike
 
 __all__ = ["build", "frontend"]
@@ -104,7 +104,7 @@ def build(
     an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
     unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
     """
-    from tvm_neocpu.runtime.heap import large_blocks_apart
+    from tvm_neocpu.runtime.process.heap import large_blocks_apart
     from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
 

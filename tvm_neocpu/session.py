@@ -13,8 +13,8 @@ from tvm_neocpu.core.errors import (
     TargetError,
 )
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.fork_gate import building
-from tvm_neocpu.runtime.module_file import is_compiled_file
+from tvm_neocpu.runtime.files.module_file import is_compiled_file
+from tvm_neocpu.runtime.process.fork_gate import building
 from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ def _compiled(
 
     def build() -> BuiltModule:
         from tvm_neocpu import relay
-        from tvm_neocpu.frontend.onnx_model import load_model
+        from tvm_neocpu.frontend.reading.onnx_model import load_model
         from tvm_neocpu.frontend.source import forget_source
-        from tvm_neocpu.runtime.heap import large_blocks_apart
+        from tvm_neocpu.runtime.process.heap import large_blocks_apart
         from tvm_neocpu.specialize import build_networks
         from tvm_neocpu.targets import parse_target
 

@@ -27,13 +27,13 @@ from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.ir.describe import Described, describe_inputs, describe_outputs
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.ir.written_outputs import into_name, written_outputs
-from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller
-from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
-from tvm_neocpu.runtime import host
+from tvm_neocpu.relay_passes.lowering.unlowered import naming_what_is_left
+from tvm_neocpu.relay_passes.memory.outputs_from_caller import OutputsFromCaller
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.fork_gate import building
-from tvm_neocpu.runtime.functions import OnDemand
-from tvm_neocpu.runtime.module_info import Entry, ModuleInfo, TensorInfo, interface_of
+from tvm_neocpu.runtime.calls.functions import OnDemand
+from tvm_neocpu.runtime.files.module_info import Entry, ModuleInfo, TensorInfo, interface_of
+from tvm_neocpu.runtime.process import host
+from tvm_neocpu.runtime.process.fork_gate import building
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.database.history import History
 

@@ -10,7 +10,7 @@ import pytest
 from fresh_process import FORK, run_script
 
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
-from tvm_neocpu.runtime import fork_gate
+from tvm_neocpu.runtime.process import fork_gate
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX's")
 

@@ -21,7 +21,7 @@ from tvm_neocpu.codegen.bytecode.executable import (
 from tvm_neocpu.codegen.bytecode.lift_weights import MIN_BYTES, lift_weights
 from tvm_neocpu.exporting.separate_weights import separated
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.machine import Machine
+from tvm_neocpu.runtime.ffi.machine import Machine
 
 MakeModel = Callable[..., onnx.ModelProto]
 

@@ -30,7 +30,7 @@ from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.profile_network import profile_network
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan
-from tvm_neocpu.runtime.threads import thread_count
+from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine

@@ -13,8 +13,8 @@ from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.kernels.measure_machine import Buffers
 from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError
-from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.runtime.calibration_place import VARIABLE
+from tvm_neocpu.runtime.process import host as host_cpu
+from tvm_neocpu.runtime.process.calibration_place import VARIABLE
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.targets.calibration_file import Calibration, load, save
 

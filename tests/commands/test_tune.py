@@ -17,7 +17,7 @@ from tvm_neocpu.commands import tune, tuning_session
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.core.verdict import KEPT, Verdict
-from tvm_neocpu.runtime.threads import TooManyThreadsWarning
+from tvm_neocpu.runtime.process.threads import TooManyThreadsWarning
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.measuring.child_process import ChildDied

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm_neocpu import relay
 from tvm_neocpu.commands import bench, explain, tune
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.frontend.limits import MAX_NODES
+from tvm_neocpu.frontend.checks.limits import MAX_NODES
 
 SECONDS = 5.0  # of CPU time; each takes a fraction of a second
 MORE_BYTES = 2**30

@@ -10,7 +10,7 @@ import pytest
 from onnx_text import check_like_peer
 
 from tvm_neocpu import relay
-from tvm_neocpu.frontend.onnx_model import graph_inputs
+from tvm_neocpu.frontend.reading.onnx_model import graph_inputs
 
 FILES = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
 

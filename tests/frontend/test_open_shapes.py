@@ -14,7 +14,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError, UnsupportedOperatorError
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.open_shapes import open_extents
-from tvm_neocpu.relay_passes.bind_shapes import at_shapes, open_inputs
+from tvm_neocpu.relay_passes.batches.bind_shapes import at_shapes, open_inputs
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, describe_outputs
 from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 

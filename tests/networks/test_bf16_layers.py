@@ -15,8 +15,8 @@ from tvm_neocpu.core.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import choose_plan, fold
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config

@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 import tvm_neocpu
 from tvm_neocpu import pipeline
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule_function import anchor_of
 

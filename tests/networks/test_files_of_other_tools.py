@@ -13,7 +13,7 @@ from quantized_onnx import assert_equal_but_for_ties, expected, images
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.core.types import INTEGER_PRODUCTS
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 
 CPU = parse_target("llvm").cpu

@@ -23,7 +23,7 @@ from random_plans import ours_of_any_plan
 
 import tvm_neocpu
 from tvm_neocpu import relay
-from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 Arrays = list[NDArray[np.float32]]
 

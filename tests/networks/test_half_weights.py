@@ -18,10 +18,14 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.precision import HALF_DTYPES, PrecisionError
 from tvm_neocpu.core.types import FP32, HALF_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.half_metadata import asked_halves, asking_for_half, asking_for_halves
+from tvm_neocpu.frontend.reading.half_metadata import (
+    asked_halves,
+    asking_for_half,
+    asking_for_halves,
+)
 from tvm_neocpu.pipeline import fold
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 
 # Computed in fp32 like the rounded weights in ONNX Runtime.

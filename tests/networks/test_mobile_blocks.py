@@ -7,8 +7,8 @@ import pytest
 from onnx_net import Net, check
 
 from tvm_neocpu import pipeline, relay
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 
 TARGET = parse_target()

@@ -17,8 +17,8 @@ from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.pipeline import apply_plan, fold, lower_altered, search_plan
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.table import space_of
 from tvm_neocpu.tuning.database.history import History

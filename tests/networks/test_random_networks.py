@@ -21,12 +21,12 @@ from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import apply_plan, lower_altered
-from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.operators.layout_transform import transform_workload
+from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import space_of

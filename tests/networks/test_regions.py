@@ -12,10 +12,10 @@ from tvm import relax
 from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.pipeline import apply_plan, choose_plan, fold, lower
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 
 op = relax.op

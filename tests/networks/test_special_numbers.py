@@ -15,7 +15,7 @@ from random_onnx import RandomNet
 from tvm_neocpu import relay
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.pipeline import apply_plan, fold, lower_altered
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig

@@ -23,7 +23,7 @@ from onnx import helper
 from tvm_neocpu.contrib.peers.compare import TOLERANCE
 from tvm_neocpu.contrib.verify.compare_outputs import Arrays, check_outputs
 from tvm_neocpu.contrib.verify.engines import run_ours, run_reference
-from tvm_neocpu.frontend.onnx_model import graph_inputs, resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
 
 FOLDER = platformdirs.user_cache_path("tvm_neocpu") / "test-wheels"
 

@@ -21,8 +21,8 @@ from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.topi.table import space_of

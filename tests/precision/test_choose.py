@@ -26,7 +26,7 @@ from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.meet_bound import BoundError
 from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
 from tvm_neocpu.quantizing.quantiser import Quantiser
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import History, current_history
 

@@ -23,7 +23,7 @@ from tvm_neocpu.pipeline import fold
 from tvm_neocpu.precision.choose import Chosen, choose_precision
 from tvm_neocpu.precision.mixed_network import MixedNetwork
 from tvm_neocpu.quantizing.accuracy.compare import compare
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT

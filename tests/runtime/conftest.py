@@ -11,9 +11,9 @@ import tvm
 from onnx import helper
 
 from tvm_neocpu import Session, relay
-from tvm_neocpu.runtime.binding import IOBinding
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.runtime.calls.binding import IOBinding
+from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 MakeModel = Callable[..., onnx.ModelProto]
 

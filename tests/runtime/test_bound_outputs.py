@@ -16,8 +16,8 @@ import tvm_neocpu
 from tvm_neocpu import Session, relay
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
-from tvm_neocpu.runtime.binding import IOBinding
-from tvm_neocpu.runtime.tensors import as_array, zeros
+from tvm_neocpu.runtime.calls.binding import IOBinding
+from tvm_neocpu.runtime.ffi.tensors import as_array, zeros
 
 Array = NDArray[np.float32]
 
@@ -74,7 +74,7 @@ def no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("something was copied")
 
-    monkeypatch.setattr("tvm_neocpu.runtime.binding.np.copyto", refuse)
+    monkeypatch.setattr("tvm_neocpu.runtime.calls.binding.np.copyto", refuse)
 
 
 IMAGES = [np.random.default_rng(n).standard_normal((1, 8, 12, 12), "float32") for n in range(3)]

@@ -11,8 +11,8 @@ import tvm
 import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
-from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.process import host as host_cpu
 
 
 def test_a_library_knows_its_name_device_and_code(lib: BuiltModule) -> None:

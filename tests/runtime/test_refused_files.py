@@ -15,10 +15,10 @@ from fresh_process import run_script
 import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ModuleFileError
-from tvm_neocpu.runtime import host
-from tvm_neocpu.runtime.binary import library_size
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.module_info import FORMAT, info_from_json
+from tvm_neocpu.runtime.files.binary import library_size
+from tvm_neocpu.runtime.files.module_info import FORMAT, info_from_json
+from tvm_neocpu.runtime.process import host
 
 
 def _foreign(folder: Path) -> None:

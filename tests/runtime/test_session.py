@@ -26,9 +26,9 @@ from tvm_neocpu.core.errors import (
     ShapeError,
     TargetError,
 )
-from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.inputs import ALIGNMENT
+from tvm_neocpu.runtime.calls.inputs import ALIGNMENT
+from tvm_neocpu.runtime.process import host
 
 Array = NDArray[np.float32]
 SHAPE = (1, 8, 6, 6)

@@ -16,9 +16,9 @@ from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.errors import (
     SessionError,
 )
-from tvm_neocpu.runtime import cores
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.cores import TooManyThreadsWarning
+from tvm_neocpu.runtime.streams import cores
+from tvm_neocpu.runtime.streams.cores import TooManyThreadsWarning
 
 Array = NDArray[np.float32]
 SHAPE = (1, 8, 6, 6)
@@ -121,7 +121,7 @@ def test_sessions_take_cores_that_others_do_not_use(lib: BuiltModule) -> None:
 
 def test_callers_keep_their_own_cores(lib: BuiltModule, data: Array) -> None:
     """Only the session's threads are bound; TVM's classic modules bind whoever calls them."""
-    if not hasattr(tvm_neocpu.runtime.cores.os, "sched_getaffinity"):
+    if not hasattr(tvm_neocpu.runtime.streams.cores.os, "sched_getaffinity"):
         pytest.skip("this system binds nothing")
     before = allowed_cpus()
     with Session(lib, cores=[FIRST]) as session:

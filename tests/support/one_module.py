@@ -8,8 +8,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import CompileTarget
 
 Build = Callable[[relax.Expr], relax.Expr]

@@ -16,7 +16,7 @@ from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import apply_plan, fold, lower_altered
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.table import space_of
 from tvm_neocpu.tuning.group_candidates import with_groups

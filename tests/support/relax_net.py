@@ -13,9 +13,9 @@ from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
+from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
 op = relax.op

@@ -6,7 +6,7 @@ import pytest
 import tvm
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, MIB, NEON, SSE
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import describe_target, parse_target
 
 

@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from tvm_neocpu.core.cpu import NEON, SSE
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import (
     GenericTargetWarning,
     describe_target,

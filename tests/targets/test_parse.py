@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.core.errors import TargetError
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import CompileTarget, parse_target
 
 

@@ -15,7 +15,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.record import IN_NETWORK
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
 from tvm_neocpu.pipeline import choose_plan, search_plan
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning import tune_network
 from tvm_neocpu.tuning.database.history import History, apply_history_best

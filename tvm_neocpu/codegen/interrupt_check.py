@@ -14,7 +14,7 @@ from types import MappingProxyType
 from tvm import ir, tirx
 from tvm.target import Target
 
-from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.process import host
 
 # The name under which a network has it.
 CHECK = "neocpu_interrupt_check"

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm_neocpu.codegen.scratch import scratch_folder
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.linker import link
+from tvm_neocpu.runtime.files.linker import link
 
 _SHA_BYTES = hashlib.sha256().digest_size
 

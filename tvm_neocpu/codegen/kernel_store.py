@@ -32,7 +32,7 @@ from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.codegen.scratch import scratch_folder
 from tvm_neocpu.core.cores import physical_cores
-from tvm_neocpu.runtime.linker import c_compiler
+from tvm_neocpu.runtime.files.linker import c_compiler
 from tvm_neocpu.topi.tir.forget_locals import is_compacted
 
 # The kernels of a build that share a module. A trivial kernel takes 41 ms of CPU in a module of its

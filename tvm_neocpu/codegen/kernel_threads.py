@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
-from tvm_neocpu.runtime.fork_gate import building, may_pause, pausing
+from tvm_neocpu.runtime.process.fork_gate import building, may_pause, pausing
 
 T = TypeVar("T")
 

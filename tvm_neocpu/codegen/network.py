@@ -20,7 +20,7 @@ from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
 from tvm_neocpu.codegen.kernel_objects import static_libraries
 from tvm_neocpu.codegen.kernel_store import KernelStore, current_store
 from tvm_neocpu.codegen.kernels import build_module, compile_kernels
-from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.process import host
 
 # The function that says which CPU objects are for.
 MARKER = "neocpu_target"

@@ -33,8 +33,8 @@ from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES_IN, ONNX_RUNTIME, OURS, Engine, is_ours
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.precision import BF16, FP32
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.runtime.session import HINTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import load_log

@@ -19,8 +19,8 @@ from tvm_neocpu.contrib.deploy.first_inference import PACKAGES, FirstInference, 
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.plural import plural
-from tvm_neocpu.runtime import threads
-from tvm_neocpu.runtime.module_info import OPEN
+from tvm_neocpu.runtime.files.module_info import OPEN
+from tvm_neocpu.runtime.process import threads
 
 OURS = "tvm_neocpu"
 _MIB = 2**20

@@ -24,10 +24,10 @@ from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, INTEGER_PRODUCTS, U8S8
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.store_half_weights import in_half, rounds_data
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.table import implementations_of, operator_of
 from tvm_neocpu.topi.workload_text import parse_workload

@@ -23,8 +23,8 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import LogContents, load_log
 

@@ -18,9 +18,9 @@ from tvm_neocpu.contrib.plans.spread import plans_of
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import current_history
 

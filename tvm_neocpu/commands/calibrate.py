@@ -22,9 +22,9 @@ from tvm_neocpu.core.cache_sizes import cache_sizes
 from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.core.plural import plural
-from tvm_neocpu.runtime import threads
-from tvm_neocpu.runtime.busy import load_of_others
-from tvm_neocpu.runtime.calibration_place import VARIABLE, chosen_path
+from tvm_neocpu.runtime.process import threads
+from tvm_neocpu.runtime.process.busy import load_of_others
+from tvm_neocpu.runtime.process.calibration_place import VARIABLE, chosen_path
 from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, parse_target
 from tvm_neocpu.targets.calibration_file import Calibration
 from tvm_neocpu.targets.families import origin_of

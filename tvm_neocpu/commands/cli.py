@@ -210,8 +210,8 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
     """
     from tvm_neocpu.contrib import model_zoo
     from tvm_neocpu.contrib.model_zoo.pretrained import PREFIX, pretrained
-    from tvm_neocpu.frontend.onnx_model import load_model
-    from tvm_neocpu.runtime.module_file import is_compiled_file
+    from tvm_neocpu.frontend.reading.onnx_model import load_model
+    from tvm_neocpu.runtime.files.module_file import is_compiled_file
     from tvm_neocpu.targets.syntax import suggestion
 
     if spec in model_zoo.names():

@@ -19,8 +19,8 @@ from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.exporting.write_module import check_place
-from tvm_neocpu.runtime.linker import c_compiler
-from tvm_neocpu.runtime.module_file import SUFFIXES
+from tvm_neocpu.runtime.files.linker import c_compiler
+from tvm_neocpu.runtime.files.module_file import SUFFIXES
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,10 +27,10 @@ from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.folded_network import opener
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history

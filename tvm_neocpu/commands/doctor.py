@@ -21,8 +21,8 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cache_sizes import cache_sizes
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import first_line
-from tvm_neocpu.runtime import threads
-from tvm_neocpu.runtime.linker import c_compiler
+from tvm_neocpu.runtime.files.linker import c_compiler
+from tvm_neocpu.runtime.process import threads
 
 PACKAGES = (
     "apache-tvm",
@@ -59,7 +59,7 @@ def _doctor(argv: list[str]) -> int:
 
 def examine() -> dict[str, dict[str, Any]]:
     """Everything, in groups of names and values."""
-    from tvm_neocpu.runtime.calibration_place import chosen_path
+    from tvm_neocpu.runtime.process.calibration_place import chosen_path
     from tvm_neocpu.targets import parse_target
 
     target = parse_target()

@@ -11,8 +11,8 @@ from tvm_neocpu.commands.precision import add_precision_options, in_precision, l
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explain_model import explain_model
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.targets import parse_target
 
 DESCRIPTION = """Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
-from tvm_neocpu.runtime.arrays import numpy_dtype
 from tvm_neocpu.runtime.built_module import BuiltModule, load
-from tvm_neocpu.runtime.module_file import SUFFIXES, is_compiled_file
-from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
+from tvm_neocpu.runtime.ffi.arrays import numpy_dtype
+from tvm_neocpu.runtime.files.module_file import SUFFIXES, is_compiled_file
+from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
 
 if TYPE_CHECKING:
     import onnx
@@ -67,7 +67,7 @@ def build(
     An extent that the file leaves open, and no ``--shape`` gives, stays open where it is a batch.
     """
     from tvm_neocpu import relay
-    from tvm_neocpu.runtime import threads
+    from tvm_neocpu.runtime.process import threads
 
     if options.threads:
         threads.use_threads(options.threads)

@@ -85,7 +85,7 @@ def in_precision(
     if request is None:
         return model, None
     from tvm_neocpu.precision.choose import choose_precision
-    from tvm_neocpu.runtime import threads
+    from tvm_neocpu.runtime.process import threads
     from tvm_neocpu.targets import parse_target
     from tvm_neocpu.tuning.database.history import current_history
 
@@ -95,7 +95,7 @@ def in_precision(
     if request.precision in HALF_DTYPES:
         check_half(request.precision, target.cpu)
     if request.half is not None:
-        from tvm_neocpu.frontend.half_metadata import asking_for_half
+        from tvm_neocpu.frontend.reading.half_metadata import asking_for_half
 
         print(f"{name}: {half_line(request.precision, target.cpu)}", flush=True)
         return asking_for_half(model, request.half), None

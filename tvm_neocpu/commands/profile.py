@@ -40,9 +40,9 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.types import Types
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
 
 DTYPE = "float32"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.core.errors import ShapeError
-from tvm_neocpu.frontend.onnx_model import (
+from tvm_neocpu.frontend.reading.onnx_model import (
     declared_shape,
     graph_inputs,
     resolve_shape,
@@ -34,7 +34,7 @@ from tvm_neocpu.quantizing.calibration.range_methods import METHODS
 from tvm_neocpu.quantizing.calibration.samples import read_samples
 from tvm_neocpu.quantizing.quantize_model import Settings, quantize_model
 from tvm_neocpu.quantizing.report import as_json, summary, worst_layers
-from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
+from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
 
 Samples = list[dict[str, NDArray[Any]]]
 # More samples change ranges little and cost time.

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.core.plural import plural
+from tvm_neocpu.runtime.calls.timing import time_calls
 from tvm_neocpu.runtime.session import HINTS, CompiledSession
-from tvm_neocpu.runtime.timing import time_calls
 
 
 def main(argv: Sequence[str] | None = None) -> int:

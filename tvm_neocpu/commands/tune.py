@@ -28,11 +28,11 @@ from tvm_neocpu.core.fallback import tell
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.verdict import Verdict
 from tvm_neocpu.folded_network import FoldedNetwork, opener
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
-from tvm_neocpu.relay_passes.waking_threads import SAID
-from tvm_neocpu.runtime import threads
-from tvm_neocpu.runtime.busy import load_of_others
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.relay_passes.lowering.waking_threads import SAID
+from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
+from tvm_neocpu.runtime.process import threads
+from tvm_neocpu.runtime.process.busy import load_of_others
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog

@@ -7,7 +7,7 @@ import argparse
 from tvm.target import Target
 
 from tvm_neocpu.core.errors import FleetError, TargetError
-from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.targets.llvm import features_of
 from tvm_neocpu.tuning.fleet.linker import find_linker

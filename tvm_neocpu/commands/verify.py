@@ -26,9 +26,9 @@ from tvm_neocpu.contrib.verify.compare_outputs import (
     check_outputs,
 )
 from tvm_neocpu.contrib.verify.first_deviation import Deviation, first_deviation
-from tvm_neocpu.frontend.onnx_model import graph_inputs, resolve_shapes
-from tvm_neocpu.runtime import threads
-from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
+from tvm_neocpu.runtime.files.module_info import TensorInfo
+from tvm_neocpu.runtime.process import threads
 
 # The exit code where an output differs from the reference's.
 DIFFERS = 1

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.version import __version__
 
 

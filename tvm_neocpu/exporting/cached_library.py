@@ -16,9 +16,9 @@ from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.exporting.write_module import INSIDE, check_place
 from tvm_neocpu.runtime.built_module import BuiltModule, Write
-from tvm_neocpu.runtime.functions import OnDemand
-from tvm_neocpu.runtime.module_file import read_module
-from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.calls.functions import OnDemand
+from tvm_neocpu.runtime.files.module_file import read_module
+from tvm_neocpu.runtime.files.module_info import ModuleInfo
 
 
 def library_of(

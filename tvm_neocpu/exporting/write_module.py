@@ -25,19 +25,19 @@ from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
-from tvm_neocpu.runtime import host
-from tvm_neocpu.runtime.file_tail import Tail, append_tail
-from tvm_neocpu.runtime.linker import (
+from tvm_neocpu.runtime.files.file_tail import Tail, append_tail
+from tvm_neocpu.runtime.files.linker import (
     check_compiler,
     complaint,
     cross_compiler,
     cross_name,
     named_compiler,
 )
-from tvm_neocpu.runtime.module_file import INFO_FUNCTION, SUFFIXES, info_part
-from tvm_neocpu.runtime.module_info import ModuleInfo
-from tvm_neocpu.runtime.object_archive import CHECKSUM, checksum_of
-from tvm_neocpu.runtime.quiet import silent_stderr
+from tvm_neocpu.runtime.files.module_file import INFO_FUNCTION, SUFFIXES, info_part
+from tvm_neocpu.runtime.files.module_info import ModuleInfo
+from tvm_neocpu.runtime.files.object_archive import CHECKSUM, checksum_of
+from tvm_neocpu.runtime.process import host
+from tvm_neocpu.runtime.process.quiet import silent_stderr
 
 # Where the weights go: into the library's file, or into one beside it.
 INSIDE, SEPARATE = "inside", "separate"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvm_neocpu.runtime.fork_gate import building
+from tvm_neocpu.runtime.process.fork_gate import building
 
 if TYPE_CHECKING:
     import onnx
@@ -38,8 +38,8 @@ def from_onnx(
     """
     # Importing ONNX takes a second, and not everybody who imports tvm_neocpu imports a model.
     from tvm_neocpu.frontend.onnx_import import import_model
-    from tvm_neocpu.frontend.onnx_model import check_model, load_model
     from tvm_neocpu.frontend.open_shapes import import_open, open_extents
+    from tvm_neocpu.frontend.reading.onnx_model import check_model, load_model
     from tvm_neocpu.frontend.source import remember_source
 
     if isinstance(model, (str, Path)):
@@ -61,8 +61,8 @@ def import_file(
     and its large weights are not in memory twice.
     """
     from tvm_neocpu.frontend.onnx_import import import_model
-    from tvm_neocpu.frontend.onnx_model import load_model, load_to_import
     from tvm_neocpu.frontend.open_shapes import import_open, open_extents
+    from tvm_neocpu.frontend.reading.onnx_model import load_model, load_to_import
 
     model, weights = load_to_import(path)
     extents = open_extents(model.graph, shape)

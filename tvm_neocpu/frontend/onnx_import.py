@@ -22,22 +22,18 @@ from tvm_neocpu.core.errors import (
     UnsupportedOperatorError,
     first_line,
 )
-from tvm_neocpu.frontend.converters.node import Node, read_attributes
-from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open, open_converter
-from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values, reads_extents
-from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
-from tvm_neocpu.frontend.decisions import Decisions, noted_decisions
-from tvm_neocpu.frontend.element_types import check_element_types
-from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
-from tvm_neocpu.frontend.half_metadata import asked_half, asked_halves
-from tvm_neocpu.frontend.import_branches import (
+from tvm_neocpu.frontend.checks.element_types import check_element_types
+from tvm_neocpu.frontend.control_flow.import_branches import (
     BranchingImporter,
     ConversionFailure,
     with_extents,
 )
-from tvm_neocpu.frontend.loop_sequences import sequences_as_tensors
-from tvm_neocpu.frontend.narrow_codes import in_bytes
-from tvm_neocpu.frontend.onnx_model import (
+from tvm_neocpu.frontend.converters.node import Node, read_attributes
+from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open, open_converter
+from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values, reads_extents
+from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
+from tvm_neocpu.frontend.reading.half_metadata import asked_half, asked_halves
+from tvm_neocpu.frontend.reading.onnx_model import (
     Shape,
     Shapes,
     check_model,
@@ -47,9 +43,13 @@ from tvm_neocpu.frontend.onnx_model import (
     resolve_shapes,
     unsupported_operators,
 )
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
-from tvm_neocpu.frontend.single_precision import in_single_precision
-from tvm_neocpu.frontend.weights_in_file import WeightsInFile
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
+from tvm_neocpu.frontend.reading.weights_in_file import WeightsInFile
+from tvm_neocpu.frontend.rewriting.narrow_codes import in_bytes
+from tvm_neocpu.frontend.rewriting.single_precision import in_single_precision
+from tvm_neocpu.frontend.sequences.loop_sequences import sequences_as_tensors
+from tvm_neocpu.frontend.shapes.decisions import Decisions, noted_decisions
+from tvm_neocpu.frontend.shapes.fold_shapes import Graph, fold_shapes
 from tvm_neocpu.relay_passes.ir.describe import name_outputs
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_layers, with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK

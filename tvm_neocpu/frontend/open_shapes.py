@@ -21,15 +21,15 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, UnsupportedOperatorError
-from tvm_neocpu.frontend.decisions import Decisions, decides_alike, noted_decisions
-from tvm_neocpu.frontend.limits import for_each_image
+from tvm_neocpu.frontend.checks.limits import for_each_image
 from tvm_neocpu.frontend.onnx_import import decisions_at, import_model
-from tvm_neocpu.frontend.onnx_model import (
+from tvm_neocpu.frontend.reading.onnx_model import (
     declared_shape,
     graph_inputs,
     resolve_shapes,
     shape_text,
 )
+from tvm_neocpu.frontend.shapes.decisions import Decisions, decides_alike, noted_decisions
 from tvm_neocpu.relay_passes.batches.generalize import with_open_batch
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, name_outputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK

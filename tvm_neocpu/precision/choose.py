@@ -23,7 +23,7 @@ from tvm_neocpu.core.precision import (
     Request,
 )
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.onnx_model import graph_inputs, resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
 from tvm_neocpu.pipeline import choose_plan, fold
 from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork, mixed_network
 from tvm_neocpu.precision.problem import PrecisionProblem, precision_problem
@@ -32,8 +32,8 @@ from tvm_neocpu.precision.within import Within, within_noise
 from tvm_neocpu.quantizing.accuracy.meet_bound import best_reachable, meet_bound
 from tvm_neocpu.quantizing.calibration.images import ImageOptions
 from tvm_neocpu.quantizing.calibration.samples import Samples, as_samples, read_samples
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.runtime.files.module_info import TensorInfo
 from tvm_neocpu.tuning.database.history import History
 
 # More samples change ranges little and cost time.

@@ -18,8 +18,8 @@ from tvm_neocpu.core.precision import INT8, NAMES
 from tvm_neocpu.core.types import FP32, U8S8
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.global_search.network.precision_graph import (
     HalfPrecision,
     LowPrecision,
@@ -30,7 +30,7 @@ from tvm_neocpu.pipeline import choose_plan, fold, known_costs
 from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork
 from tvm_neocpu.quantizing.accuracy.half_noise import in_type
 from tvm_neocpu.quantizing.onnx_graphs import weights_of
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.store_half_weights import (
     gains,
     in_half,

@@ -25,7 +25,7 @@ from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, same_convolution
 from tvm_neocpu.relay_passes.operators.dense import dense_workload
 from tvm_neocpu.relay_passes.operators.table import read_decision
-from tvm_neocpu.runtime.arrays import numpy_dtype
+from tvm_neocpu.runtime.ffi.arrays import numpy_dtype
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.topi.layer_key import layer_key
 from tvm_neocpu.topi.table import implementations

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
-from tvm_neocpu.runtime.fork_gate import building
-from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
-from tvm_neocpu.runtime.module_file import read_module
-from tvm_neocpu.runtime.module_info import ModuleInfo
-from tvm_neocpu.runtime.tensors import cpu
+from tvm_neocpu.runtime.calls.functions import Functions, Library, OnDemand
+from tvm_neocpu.runtime.ffi.tensors import cpu
+from tvm_neocpu.runtime.files.module_file import read_module
+from tvm_neocpu.runtime.files.module_info import ModuleInfo
+from tvm_neocpu.runtime.process.fork_gate import building
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import tvm_ffi
     from _typeshed import StrPath
 
-    from tvm_neocpu.runtime.graph_module import GraphModule  # sessions run without it
+    from tvm_neocpu.runtime.calls.graph_module import GraphModule  # sessions run without it
 
 # Writes a module: itself, its description, the file, and the options of TVM's `export_library`.
 Write = Callable[
@@ -83,7 +83,7 @@ class BuiltModule:
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
-        from tvm_neocpu.runtime.graph_module import GraphModule
+        from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
         return GraphModule(Functions(self.library), self.info)
 

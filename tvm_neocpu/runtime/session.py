@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import finalize
 
 from tvm_neocpu.core.errors import SessionError, TargetError
-from tvm_neocpu.runtime.cores import (
+from tvm_neocpu.runtime.calls.feed import Feed
+from tvm_neocpu.runtime.calls.functions import Functions, Library
+from tvm_neocpu.runtime.calls.inputs import Key, find
+from tvm_neocpu.runtime.calls.values import as_input, ordered
+from tvm_neocpu.runtime.ffi.ways import light
+from tvm_neocpu.runtime.files.module_file import read_module
+from tvm_neocpu.runtime.files.module_info import ModuleInfo, TensorInfo
+from tvm_neocpu.runtime.process.forking import late_imports
+from tvm_neocpu.runtime.streams.cores import (
     checked_cores,
     checked_streams,
     checked_threads,
@@ -15,16 +23,8 @@ from tvm_neocpu.runtime.cores import (
     free_cores,
     split_cores,
 )
-from tvm_neocpu.runtime.feed import Feed
-from tvm_neocpu.runtime.forking import late_imports
-from tvm_neocpu.runtime.functions import Functions, Library
-from tvm_neocpu.runtime.inputs import Key, find
-from tvm_neocpu.runtime.module_file import read_module
-from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
-from tvm_neocpu.runtime.places import as_it_is, can_run_serially, with_serial_loops
-from tvm_neocpu.runtime.streams import Here, Streams
-from tvm_neocpu.runtime.values import as_input, ordered
-from tvm_neocpu.runtime.ways import light
+from tvm_neocpu.runtime.streams.places import as_it_is, can_run_serially, with_serial_loops
+from tvm_neocpu.runtime.streams.streams import Here, Streams
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from _typeshed import StrPath
     from numpy.typing import NDArray
 
-    from tvm_neocpu.runtime.binding import IOBinding  # few sessions bind
+    from tvm_neocpu.runtime.calls.binding import IOBinding  # few sessions bind
 
     Array = NDArray[Any]
 
@@ -163,7 +163,7 @@ class CompiledSession:
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound once, for many runs."""
         with late_imports:
-            from tvm_neocpu.runtime.binding import IOBinding
+            from tvm_neocpu.runtime.calls.binding import IOBinding
 
         way = self._code().way
         return IOBinding(

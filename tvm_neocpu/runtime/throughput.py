@@ -13,10 +13,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tvm_neocpu.runtime.arrays import aligned_zeros
-from tvm_neocpu.runtime.feed import Feed
-from tvm_neocpu.runtime.module_info import ModuleInfo
-from tvm_neocpu.runtime.streams import Streams
+from tvm_neocpu.runtime.calls.feed import Feed
+from tvm_neocpu.runtime.ffi.arrays import aligned_zeros
+from tvm_neocpu.runtime.files.module_info import ModuleInfo
+from tvm_neocpu.runtime.streams.streams import Streams
 
 Array = NDArray[Any]
 # Measured in turns, for so long each: a machine's speed drifts.

@@ -20,7 +20,7 @@ from typing import Any
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import CalibrationError
-from tvm_neocpu.runtime.calibration_place import VARIABLE, chosen_path
+from tvm_neocpu.runtime.process.calibration_place import VARIABLE, chosen_path
 
 VERSION = 1
 

@@ -11,7 +11,7 @@ from typing import Any
 from tvm.target import Target
 
 from tvm_neocpu.core.errors import TargetError
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import llvm
 from tvm_neocpu.targets.syntax import KIND, suggestion
 

@@ -11,8 +11,8 @@ from tvm_neocpu.core.cpu import Cpu, feature_hash, isa_of
 from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
 from tvm_neocpu.core.matrix_unit import matrix_unit_of
-from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.runtime.threads import thread_count
+from tvm_neocpu.runtime.process import host as host_cpu
+from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.targets import llvm
 from tvm_neocpu.targets.calibration_file import calibrated
 from tvm_neocpu.targets.families import canonical_name, with_family

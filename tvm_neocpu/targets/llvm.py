@@ -6,8 +6,8 @@ from functools import cache
 
 from tvm.target import Target, codegen
 
-from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.runtime.quiet import silent_stderr
+from tvm_neocpu.runtime.process import host as host_cpu
+from tvm_neocpu.runtime.process.quiet import silent_stderr
 from tvm_neocpu.targets.syntax import KIND
 
 

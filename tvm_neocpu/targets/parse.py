@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from tvm.target import Target, TargetKind, list_tags
 
 from tvm_neocpu.core.errors import TargetError, first_line
-from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import checks, llvm
 from tvm_neocpu.targets.describe import CompileTarget, describe_target
 from tvm_neocpu.targets.syntax import KIND, parse_text

@@ -17,7 +17,7 @@ from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

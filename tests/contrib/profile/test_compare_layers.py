@@ -17,7 +17,7 @@ from tvm_neocpu.contrib.profile.compare_layers import as_json, compare_layers, m
 from tvm_neocpu.contrib.profile.peer_layers import PEERS, OnnxRuntimeLayers, PeerLayer
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 from tvm_neocpu.contrib.profile.watch_calls import Call
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 

@@ -10,7 +10,7 @@ import pytest
 from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
 from tvm_neocpu.quantizing.calibration.images import ImageOptions
 from tvm_neocpu.quantizing.calibration.samples import read_samples
-from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
+from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
 
 Image = pytest.importorskip("PIL.Image")
 

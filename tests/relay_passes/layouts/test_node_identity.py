@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

@@ -12,11 +12,11 @@ from tvm import relax, tirx
 from tests.support.relax_net import module
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.pipeline import apply_plan, fold, search_plan
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
-from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
+from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore, is_static
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import History
 

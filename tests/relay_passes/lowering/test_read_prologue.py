@@ -13,7 +13,7 @@ from tvm.relax.op.nn import conv2d, max_pool2d, relu
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.ir.regions import count_uses
-from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates, layout_key
+from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates, layout_key
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct import template as conv2d_nchwc

@@ -10,8 +10,8 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule.contraction import factors_of
 

@@ -14,8 +14,8 @@ from tvm import relax, te
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX2, NEON, Cpu
-from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.math import vector_math

@@ -8,7 +8,7 @@ import pytest
 
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import tvm
 
 from tvm_neocpu.codegen.bytecode.executable import Executable, read_executable, write_executable
-from tvm_neocpu.runtime.quiet import silent_stderr
+from tvm_neocpu.runtime.process.quiet import silent_stderr
 
 _LOAD = "ffi.Module.load_from_bytes.relax.VMExecutable"
 

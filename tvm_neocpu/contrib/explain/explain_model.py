@@ -11,13 +11,13 @@ from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, expla
 from tvm_neocpu.contrib.explain.notes import notes_of
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import fold, one_core_plan
 from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
-from tvm_neocpu.relay_passes.waking_threads import SAID
+from tvm_neocpu.relay_passes.lowering.waking_threads import SAID
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
 from tvm_neocpu.tuning.database.history import current_history
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.largest_error import largest_error
 from tvm_neocpu.quantizing.onnx_runs import runner
-from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.process import host
 
 # Of the largest value: four codes of 255, where ONNX Runtime's ways agree by chance.
 LEAST_TOLERANCE = 4 / 255

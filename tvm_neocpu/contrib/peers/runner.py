@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.precision import FP32
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
-from tvm_neocpu.runtime.timing import time_calls, warm_up
+from tvm_neocpu.runtime.calls.timing import time_calls, warm_up
 
 Arrays = Mapping[str, NDArray[Any]]
 

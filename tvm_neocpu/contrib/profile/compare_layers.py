@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm_neocpu.contrib.profile.peer_layers import PeerLayer
 from tvm_neocpu.contrib.profile.profile_network import Profile
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 
 
 @dataclass(frozen=True)

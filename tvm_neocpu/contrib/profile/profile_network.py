@@ -21,7 +21,7 @@ from tvm_neocpu.core.equal_keys import kth_of_equal
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.relay_passes.operators.recurrence import layer_in
 from tvm_neocpu.topi.fused_block.template import layers_of

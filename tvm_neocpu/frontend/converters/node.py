@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.open.known import Extents
+from tvm_neocpu.frontend.converters.known import Extents
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 Array = npt.NDArray[Any]

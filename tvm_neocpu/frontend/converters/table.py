@@ -5,72 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tvm_neocpu.frontend.converters.activations import (
-    elu,
-    mish,
-    prelu,
-    selu,
-    softplus,
-    thresholded_relu,
-)
-from tvm_neocpu.frontend.converters.celu import celu
-from tvm_neocpu.frontend.converters.clip import clip
-from tvm_neocpu.frontend.converters.conv import conv
-from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
-from tvm_neocpu.frontend.converters.deform_conv import deform_conv
-from tvm_neocpu.frontend.converters.dropout import dropout
-from tvm_neocpu.frontend.converters.einsum import einsum
-from tvm_neocpu.frontend.converters.elementwise import (
-    bit_cast,
-    bit_shift,
-    cast,
-    equal,
-    is_inf,
-    modulo,
-    power,
-    sign,
-)
-from tvm_neocpu.frontend.converters.fourier import dft, stft
-from tvm_neocpu.frontend.converters.gather import gather, gather_elements, gather_nd
-from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
-from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
-from tvm_neocpu.frontend.converters.integer_arithmetic import (
-    conv_integer,
-    matmul_integer,
-)
-from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
-from tvm_neocpu.frontend.converters.matrix import affine_grid, det, grid_sample
-from tvm_neocpu.frontend.converters.max_unpool import max_unpool
-from tvm_neocpu.frontend.converters.node import Converter
-from tvm_neocpu.frontend.converters.non_max_suppression import non_max_suppression
-from tvm_neocpu.frontend.converters.normalization import (
-    batch_normalization,
-    group_normalization,
-    layer_normalization,
-    lrn,
-    mean_variance_normalization,
-    rms_normalization,
-)
-from tvm_neocpu.frontend.converters.one_hot import one_hot
-from tvm_neocpu.frontend.converters.pad import pad
-from tvm_neocpu.frontend.converters.pool import average_pool, global_lp_pool, lp_pool, max_pool
-from tvm_neocpu.frontend.converters.quantize import (
-    dequantize_linear,
-    dynamic_quantize_linear,
-    quantize_linear,
-)
-from tvm_neocpu.frontend.converters.quantized_operators import (
-    qgemm,
-    qlinear_average_pool,
-    qlinear_binary,
-    qlinear_concat,
-    qlinear_conv,
-    qlinear_global_average_pool,
-    qlinear_matmul,
-    qlinear_unary,
-)
-from tvm_neocpu.frontend.converters.quantized_recurrent import dynamic_quantize_lstm
-from tvm_neocpu.frontend.converters.rearrangement import (
+from tvm_neocpu.frontend.converters.arranging.pad import pad
+from tvm_neocpu.frontend.converters.arranging.rearrangement import (
     col2im,
     constant_of_shape,
     cumulative,
@@ -80,15 +16,84 @@ from tvm_neocpu.frontend.converters.rearrangement import (
     space_to_depth,
     unsqueeze,
 )
-from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
-from tvm_neocpu.frontend.converters.reduction import reduction
-from tvm_neocpu.frontend.converters.resize import resize, upsample
-from tvm_neocpu.frontend.converters.roi_align import roi_align
-from tvm_neocpu.frontend.converters.scatter import scatter_elements, scatter_nd
-from tvm_neocpu.frontend.converters.selection import compress, non_zero, unique
-from tvm_neocpu.frontend.converters.shape import reshape, shape, size
-from tvm_neocpu.frontend.converters.slicing import slice_, split
-from tvm_neocpu.frontend.converters.top_k import arg_extremum, hardmax, top_k
+from tvm_neocpu.frontend.converters.arranging.shape import reshape, shape, size
+from tvm_neocpu.frontend.converters.arranging.slicing import slice_, split
+from tvm_neocpu.frontend.converters.convolutions.conv import conv
+from tvm_neocpu.frontend.converters.convolutions.conv_transpose import conv_transpose
+from tvm_neocpu.frontend.converters.convolutions.deform_conv import deform_conv
+from tvm_neocpu.frontend.converters.convolutions.max_unpool import max_unpool
+from tvm_neocpu.frontend.converters.convolutions.pool import (
+    average_pool,
+    global_lp_pool,
+    lp_pool,
+    max_pool,
+)
+from tvm_neocpu.frontend.converters.einsum import einsum
+from tvm_neocpu.frontend.converters.fourier import dft, stft
+from tvm_neocpu.frontend.converters.node import Converter
+from tvm_neocpu.frontend.converters.pointwise.activations import (
+    elu,
+    mish,
+    prelu,
+    selu,
+    softplus,
+    thresholded_relu,
+)
+from tvm_neocpu.frontend.converters.pointwise.celu import celu
+from tvm_neocpu.frontend.converters.pointwise.clip import clip
+from tvm_neocpu.frontend.converters.pointwise.dropout import dropout
+from tvm_neocpu.frontend.converters.pointwise.elementwise import (
+    bit_cast,
+    bit_shift,
+    cast,
+    equal,
+    is_inf,
+    modulo,
+    power,
+    sign,
+)
+from tvm_neocpu.frontend.converters.pointwise.hyperbolic import hyperbolic, in_float32
+from tvm_neocpu.frontend.converters.quantized.integer_arithmetic import (
+    conv_integer,
+    matmul_integer,
+)
+from tvm_neocpu.frontend.converters.quantized.quantize import (
+    dequantize_linear,
+    dynamic_quantize_linear,
+    quantize_linear,
+)
+from tvm_neocpu.frontend.converters.quantized.quantized_operators import (
+    qgemm,
+    qlinear_average_pool,
+    qlinear_binary,
+    qlinear_concat,
+    qlinear_conv,
+    qlinear_global_average_pool,
+    qlinear_matmul,
+    qlinear_unary,
+)
+from tvm_neocpu.frontend.converters.recurrences.quantized_recurrent import dynamic_quantize_lstm
+from tvm_neocpu.frontend.converters.recurrences.recurrent import gru, lstm, rnn
+from tvm_neocpu.frontend.converters.reductions.instance_norm import instance_normalization
+from tvm_neocpu.frontend.converters.reductions.lp_normalization import lp_normalization
+from tvm_neocpu.frontend.converters.reductions.normalization import (
+    batch_normalization,
+    group_normalization,
+    layer_normalization,
+    lrn,
+    mean_variance_normalization,
+    rms_normalization,
+)
+from tvm_neocpu.frontend.converters.reductions.reduction import reduction
+from tvm_neocpu.frontend.converters.sampling.matrix import affine_grid, det, grid_sample
+from tvm_neocpu.frontend.converters.sampling.resize import resize, upsample
+from tvm_neocpu.frontend.converters.sampling.roi_align import roi_align
+from tvm_neocpu.frontend.converters.selecting.gather import gather, gather_elements, gather_nd
+from tvm_neocpu.frontend.converters.selecting.non_max_suppression import non_max_suppression
+from tvm_neocpu.frontend.converters.selecting.one_hot import one_hot
+from tvm_neocpu.frontend.converters.selecting.scatter import scatter_elements, scatter_nd
+from tvm_neocpu.frontend.converters.selecting.selection import compress, non_zero, unique
+from tvm_neocpu.frontend.converters.selecting.top_k import arg_extremum, hardmax, top_k
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {

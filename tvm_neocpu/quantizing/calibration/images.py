@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import MissingPackageError, first_line
 from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
-from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
+from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
 
 # The shorter side before the crop, over the crop's: 256 for 224.
 RESIZE = 256 / 224

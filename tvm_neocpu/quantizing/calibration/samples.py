@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tvm_neocpu.core.errors import first_line
 from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
 from tvm_neocpu.quantizing.calibration.images import ImageOptions, read_image
-from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
+from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
 
 Array = NDArray[Any]
 Inputs = Sequence[TensorInfo]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tvm_neocpu.quantizing.onnx_graphs import copy_of, weights_of
-from tvm_neocpu.runtime.arrays import numpy_dtype
+from tvm_neocpu.runtime.ffi.arrays import numpy_dtype
 
 NO_GROWTH: Mapping[str, float] = MappingProxyType({})
 

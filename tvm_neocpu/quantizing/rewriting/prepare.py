@@ -14,9 +14,9 @@ from onnx import inliner, shape_inference, version_converter
 
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, first_line
 from tvm_neocpu.frontend.nodes import all_nodes
-from tvm_neocpu.frontend.onnx_model import opset_of
-from tvm_neocpu.frontend.onnx_runtime_nodes import in_standard_nodes
-from tvm_neocpu.frontend.single_precision import in_single_precision
+from tvm_neocpu.frontend.reading.onnx_model import opset_of
+from tvm_neocpu.frontend.rewriting.onnx_runtime_nodes import in_standard_nodes
+from tvm_neocpu.frontend.rewriting.single_precision import in_single_precision
 from tvm_neocpu.quantizing.onnx_runs import runtime
 
 # DequantizeLinear knows scales for each channel from here on.

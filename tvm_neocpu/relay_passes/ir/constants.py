@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.runtime.tensors import as_array
+from tvm_neocpu.runtime.ffi.tensors import as_array
 
 Array = npt.NDArray[Any]
 

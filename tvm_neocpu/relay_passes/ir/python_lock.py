@@ -9,7 +9,7 @@ from types import TracebackType
 from tvm import relax
 from tvm.te.tag import TagScope
 
-from tvm_neocpu.runtime.fork_gate import after_fork_in_child, building, pausing
+from tvm_neocpu.runtime.process.fork_gate import after_fork_in_child, building, pausing
 
 
 class _Held(threading.local):

@@ -15,7 +15,7 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
-from tvm_neocpu.runtime.fork_gate import pause
+from tvm_neocpu.runtime.process.fork_gate import pause
 
 DEBUG = "TVM_NEOCPU_DEBUG"
 _PRINT, _VERIFY = "print", "verify"

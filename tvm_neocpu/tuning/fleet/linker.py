@@ -9,8 +9,8 @@ from tvm.support import cc
 from tvm.target import Target
 
 from tvm_neocpu.core.errors import TargetError
-from tvm_neocpu.runtime import host
-from tvm_neocpu.runtime.linker import cross_compiler, cross_name
+from tvm_neocpu.runtime.files.linker import cross_compiler, cross_name
+from tvm_neocpu.runtime.process import host
 
 Linker = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
-from tvm_neocpu.runtime.timing import time_calls
+from tvm_neocpu.runtime.calls.timing import time_calls
 
 # Prefix of Relax's own functions, such as allocation: each takes well under a microsecond.
 BUILTIN = "vm.builtin."

@@ -17,8 +17,8 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.frontend.converters.compute.best_of_rows import heap_of_row, place_of
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.known import Extent
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent
 
 # Boxes that one box is compared with at once: a vector of the widest unit.
 LANES = 16

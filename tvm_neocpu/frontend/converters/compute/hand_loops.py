@@ -16,8 +16,8 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from tvm_neocpu.frontend.converters.known import Extent
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent
 
 # relax.OpPatternKind.kOpaque: never fused.
 _OPAQUE = 8

@@ -11,7 +11,7 @@ from math import prod
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
+from tvm_neocpu.frontend.converters.known import Extent, as_expr
 
 
 def extents_of(value: relax.Expr) -> list[Extent]:

@@ -15,8 +15,8 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.known import Extent
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent
 
 
 @dataclass(frozen=True)

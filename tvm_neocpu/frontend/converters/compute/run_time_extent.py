@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tvm import relax, te, tirx
 
+from tvm_neocpu.frontend.converters.known import Extent
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent
 
 
 def extents_from(

@@ -10,14 +10,14 @@ from tvm import relax, te, tirx
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.core.run_check import check_name
 from tvm_neocpu.frontend.converters.compute.places import extents_of
-from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import (
+from tvm_neocpu.frontend.converters.known import (
     Extent,
     Extents,
     Numbers,
     as_expr,
     numbers,
 )
+from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 # A number as TVM prints it.

@@ -8,6 +8,7 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of, from_end
+from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import (
     at_extents,
@@ -16,7 +17,6 @@ from tvm_neocpu.frontend.converters.open.at_run_time import (
     read,
     require,
 )
-from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
 
 # Nothing fuses with such a function but elementwise readers.
 _OUT_ELEMWISE_FUSABLE = 4

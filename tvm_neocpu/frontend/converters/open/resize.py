@@ -20,11 +20,11 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.compute.weighted_gather import gather_by
 from tvm_neocpu.frontend.converters.geometry.interpolation import CROP, TIE, Method
+from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import names_of, read
-from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
-from tvm_neocpu.frontend.converters.resize import check_method, check_type, method_of
-from tvm_neocpu.frontend.converters.resize import resize as resize_known
+from tvm_neocpu.frontend.converters.sampling.resize import check_method, check_type, method_of
+from tvm_neocpu.frontend.converters.sampling.resize import resize as resize_known
 
 Expr = tirx.Expr
 # ONNX Runtime computes the coordinates of nearest elements in float32.

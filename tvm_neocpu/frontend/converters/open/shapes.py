@@ -11,6 +11,7 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import (
     at_extents,
@@ -20,7 +21,6 @@ from tvm_neocpu.frontend.converters.open.at_run_time import (
     require,
 )
 from tvm_neocpu.frontend.converters.open.broadcast import broadcast, common_extents
-from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
 
 
 def reshape(node: Node) -> relax.Expr:

@@ -15,9 +15,9 @@ from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.known import Extents, Numbers, as_expr, numbers
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import tensor_of
-from tvm_neocpu.frontend.converters.open.known import Extents, Numbers, as_expr, numbers
 
 _WHOLE = ("int32", "int64")
 _MOST_ELEMENTS = 64

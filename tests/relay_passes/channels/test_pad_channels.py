@@ -1,0 +1,365 @@
+"""PadChannels, Before -> Expected."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import tvm
+from one_function import Build, const, module_of
+from tvm import relax
+from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
+from tvm.relax.op.nn import conv2d, instance_norm, max_pool2d, relu, softmax
+
+from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
+from tvm_neocpu.relay_passes.channels.padded_widths import (
+    padded_channels,
+    padded_output,
+    wider_tiles,
+)
+from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+
+CPU = Cpu("test", AVX512, 2)
+IMAGE = (1, 3, 4, 4)
+module = partial(module_of, IMAGE)
+WIDE, DEAD = 20, 12
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape)).reshape(shape) + 1).astype("float32")
+
+
+def longer(array: np.ndarray, axis: int, fill: float = 0) -> np.ndarray:
+    widths = [(0, DEAD if place == axis else 0) for place in range(array.ndim)]
+    return np.pad(array, widths, constant_values=fill)
+
+
+def alive(x: relax.Expr) -> relax.Expr:
+    return strided_slice(x, [1], [0], [WIDE], [1])
+
+
+def assert_becomes(before: Build, expected: Build) -> None:
+    mod = module(before)
+    fingerprint = mod.script()
+    tvm.ir.assert_structural_equal(PadChannels(CPU)(mod), module(expected))
+    assert mod.script() == fingerprint, "the pass changed its argument"
+
+
+FIRST, SECOND = numbers(WIDE, 3, 3, 3), numbers(8, WIDE, 1, 1)
+WINDOWS, VECTOR = numbers(WIDE, 1, 3, 3), numbers(1, WIDE, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "lanes", "padded"),
+    [
+        (58, 16, 64),  # ShuffleNet-v2: vectors of 2
+        (116, 16, 128),
+        (27, 16, 32),
+        (20, 16, 32),
+        (24, 16, 24),  # half vectors are no worse than a quarter of zeros
+        (17, 16, 32),
+        (64, 16, 64),
+        (12, 16, 12),  # less than a vector
+        (20, 8, 20),
+        (27, 8, 32),
+        (58, 8, 64),
+        (72, 16, 80),  # half vectors, few zeros
+        (40, 16, 40),
+        (1000, 16, 1008),
+        (1000, 8, 1000),
+    ],
+)
+def test_zeros_must_gain_twice_what_they_cost(channels: int, lanes: int, padded: int) -> None:
+    assert padded_channels(channels, lanes) == padded
+
+
+@pytest.mark.parametrize(
+    ("channels", "target", "padded"),
+    [
+        (1000, "znver3", 1008),  # 125 vectors: tiles of one vector only
+        (440, "znver3", 448),
+        (104, "znver3", 104),  # a dead vector of 14 costs more than it gains
+        (120, "znver3", 120),  # tiles of three vectors
+        (41, "znver3", 41),
+        (8, "znver3", 8),
+        (400, "skylake-avx512", 400),  # 25 vectors, and registers for tiles of 28 pixels
+    ],
+)
+def test_one_more_vector_where_tiles_have_one_only(channels: int, target: str, padded: int) -> None:
+    cpu = parse_target(f"llvm -mcpu={target}").cpu
+    assert wider_tiles(channels, cpu, cpu.unit("float32")) == padded
+
+
+@pytest.mark.parametrize(
+    ("channels", "target", "by_lanes", "padded"),
+    [
+        (11, "znver5", True, 16),  # NASNet-A mobile's stem: one channel after the other
+        (11, "znver5", False, 11),  # a dense layer fills its register tile
+        (12, "znver5", True, 16),
+        (8, "znver5", True, 8),
+        (22, "znver5", False, 32),
+        (22, "znver4", False, 24),  # three vectors of 8 lanes at full rate
+        (72, "znver5", False, 80),
+        (72, "znver4", False, 72),
+        (120, "znver4", False, 120),
+        (88, "znver4", False, 96),  # 11 vectors of 8 lanes divide into single ones only
+        (58, "znver4", False, 64),
+        (116, "znver4", False, 120),
+    ],
+)
+def test_what_an_output_is_padded_to(
+    channels: int, target: str, by_lanes: bool, padded: int
+) -> None:
+    cpu = parse_target(f"llvm -mcpu={target}").cpu
+    conv = ConvWorkload(1, 32, 9, 9, channels, (3, 3))
+    assert padded_output(conv, cpu, by_lanes) == padded
+
+
+def test_dead_channels_go_as_far_as_the_next_dense_convolution() -> None:
+    def build(
+        first: np.ndarray, windows: np.ndarray, vector: np.ndarray, last: np.ndarray
+    ) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y = b.emit(relu(b.emit(conv2d(x, const(first), padding=1))))
+            y = b.emit(conv2d(y, const(windows), padding=1, groups=len(windows)))
+            y = b.emit(max_pool2d(b.emit(add(y, const(vector))), [2, 2]))
+            y = b.emit(multiply(y, relax.const(np.float32(2))))
+            return conv2d(b.emit(multiply(y, b.emit(sigmoid(y)))), const(last))
+
+        return emit
+
+    wide = (longer(FIRST, 0), longer(WINDOWS, 0), longer(VECTOR, 1, 1), longer(SECOND, 1))
+    assert_becomes(build(FIRST, WINDOWS, VECTOR, SECOND), build(*wide))
+
+
+def test_dead_channels_become_groups_that_fill_a_vector() -> None:
+    """5 groups of 4 channels and 3 dead ones are 2 groups of 16."""
+    grouped = numbers(WIDE, 4, 3, 3)
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(FIRST), padding=1))))
+        y = b.emit(conv2d(y, const(grouped), padding=1, groups=5))
+        return conv2d(y, const(SECOND))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(longer(FIRST, 0)), padding=1))))
+        merged = block_diagonal(longer(grouped, 0), groups=8, merged=4)
+        y = b.emit(conv2d(y, const(merged), padding=1, groups=2))
+        return conv2d(y, const(longer(SECOND, 1)))
+
+    assert_becomes(before, expected)
+
+
+def test_groups_that_dead_channels_do_not_fill_end_the_run() -> None:
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(FIRST)))
+        return conv2d(y, const(numbers(WIDE, 10, 1, 1)), groups=2)
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(alive(b.emit(conv2d(x, const(longer(FIRST, 0))))))
+        return conv2d(y, const(numbers(WIDE, 10, 1, 1)), groups=2)
+
+    assert_becomes(before, expected)
+
+
+def test_whoever_else_reads_has_them_sliced_off_once() -> None:
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(FIRST), padding=1))))
+        both = b.emit(concat([y, x], axis=1))
+        dense = b.emit(conv2d(y, const(SECOND)))
+        return concat([both, dense, b.emit(softmax(y, axis=1))], axis=1)
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        wide = b.emit(relu(b.emit(conv2d(x, const(longer(FIRST, 0)), padding=1))))
+        y = b.emit(alive(wide))
+        both = b.emit(concat([y, x], axis=1))
+        dense = b.emit(conv2d(wide, const(longer(SECOND, 1))))
+        return concat([both, dense, b.emit(softmax(y, axis=1))], axis=1)
+
+    assert_becomes(before, expected)
+
+
+def test_a_result_has_its_own_channels() -> None:
+    assert_becomes(
+        lambda b, x: conv2d(x, const(FIRST)),
+        lambda b, x: alive(b.emit(conv2d(x, const(longer(FIRST, 0))))),
+    )
+
+
+def test_a_1x1_layer_whose_result_leaves_is_filled_up_in_its_tile() -> None:
+    """Its dead channels would be sliced off in a pass of their own."""
+
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(numbers(WIDE, 3, 1, 1))))
+        return relu(b.emit(add(y, const(VECTOR))))
+
+    assert_becomes(build, build)
+
+
+def test_dead_channels_of_a_1x1_layer_are_dropped_behind_a_pool() -> None:
+    weight = numbers(WIDE, 3, 1, 1)
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        return max_pool2d(b.emit(relu(b.emit(conv2d(x, const(weight))))), [4, 4])
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(longer(weight, 0))))))
+        return alive(b.emit(max_pool2d(y, [4, 4])))
+
+    assert_becomes(before, expected)
+
+
+def test_zeros_are_not_divided_by() -> None:
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(FIRST)))
+        return conv2d(b.emit(divide(y, y)), const(SECOND))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(alive(b.emit(conv2d(x, const(longer(FIRST, 0))))))
+        return conv2d(b.emit(divide(y, y)), const(SECOND))
+
+    assert_becomes(before, expected)
+
+
+def test_convolutions_that_fill_their_vectors_stay() -> None:
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(numbers(24, 3, 1, 1))))
+        y = b.emit(conv2d(y, const(numbers(24, 12, 1, 1)), groups=2))
+        return relu(b.emit(conv2d(y, const(numbers(32, 24, 1, 1)))))
+
+    mod = module(build)
+    tvm.ir.assert_structural_equal(PadChannels(CPU)(mod), mod)
+
+
+def test_concats_keep_few_dead_channels_where_they_are() -> None:
+    first = numbers(45, 3, 3, 3)
+    last, window = numbers(8, 90, 1, 1), numbers(1, 45, 1, 1)
+
+    def padded(array: np.ndarray, axis: int) -> np.ndarray:
+        """45 channels and 3 dead ones, twice where there are two."""
+        parts = np.split(array, array.shape[axis] // 45, axis)
+        zeros = np.zeros_like(np.take(parts[0], range(3), axis))
+        return np.concatenate([each for part in parts for each in (part, zeros)], axis)
+
+    def build(first: np.ndarray, window: np.ndarray, last: np.ndarray) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y, z = (b.emit(conv2d(x, const(first), padding=1)) for _ in range(2))
+            both = b.emit(relu(b.emit(concat([b.emit(add(y, const(window))), z], axis=1))))
+            part = b.emit(strided_slice(both, [2, 3], [1, 1], [4, 4], [1, 1]))
+            return conv2d(part, const(last))
+
+        return emit
+
+    wide_window = padded(window, 1)
+    wide_window[:, 45:] = 1
+    expected = build(padded(first, 0), wide_window, padded(last, 1))
+    assert_becomes(build(first, window, last), expected)
+
+
+def test_a_concat_drops_dead_channels_that_would_break_its_blocks() -> None:
+    """58 channels of a padded convolution and 58 others: 122 are 61 x 2, 116 are 29 x 4."""
+
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(numbers(58, 116, 3, 3)), padding=1))
+        other = b.emit(strided_slice(x, [1], [0], [58], [1]))
+        return conv2d(b.emit(concat([y, other], axis=1)), const(numbers(16, 116, 1, 1)))
+
+    text = PadChannels(CPU)(module_of((1, 116, 4, 4), build)).script()
+    assert "(1, 64, 4, 4)" in text and "(1, 116, 4, 4)" in text
+    assert "(1, 122, 4, 4)" not in text
+
+
+def test_a_concat_that_a_shuffle_reads_has_no_dead_channels() -> None:
+    def shuffled(n, c, y, x):
+        return n, c % 58 * 2 + c // 58, y, x
+
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y, z = (b.emit(conv2d(x, const(numbers(58, 3, 3, 3)), padding=1)) for _ in range(2))
+        both = b.emit(concat([y, z], axis=1))
+        moved = b.emit(relax.op.layout_transform(both, tvm.tirx.IndexMap.from_func(shuffled)))
+        return conv2d(moved, const(numbers(16, 116, 1, 1)))
+
+    text = PadChannels(CPU)(module(build)).script()
+    assert "(1, 64, 4, 4)" in text and "(1, 128, 4, 4)" not in text
+
+
+def test_a_concat_of_many_dead_channels_keeps_them_for_a_depthwise_layer_only() -> None:
+    windows = numbers(2 * WIDE, 1, 3, 3)
+
+    def two(b: relax.BlockBuilder, x: relax.Var, weight: np.ndarray) -> list[relax.Var]:
+        return [b.emit(conv2d(x, const(weight), padding=1)) for _ in range(2)]
+
+    def before(last: np.ndarray, groups: int) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            both = b.emit(concat(two(b, x, FIRST), axis=1))
+            y = b.emit(conv2d(both, const(last), groups=groups))
+            return conv2d(y, const(numbers(16, last.shape[0], 1, 1)))
+
+        return emit
+
+    def depthwise(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        both = b.emit(concat(two(b, x, longer(FIRST, 0)), axis=1))
+        halves = [longer(half, 0) for half in np.split(windows, 2)]
+        y = b.emit(conv2d(both, const(np.concatenate(halves)), groups=2 * (WIDE + DEAD)))
+        weight = np.split(numbers(16, 2 * WIDE, 1, 1), 2, axis=1)
+        return conv2d(y, const(np.concatenate([longer(half, 1) for half in weight], axis=1)))
+
+    def dense(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        parts = two(b, x, longer(FIRST, 0))
+        both = b.emit(concat([b.emit(alive(part)) for part in parts], axis=1))
+        y = b.emit(conv2d(both, const(numbers(16, 2 * WIDE, 1, 1))))
+        return conv2d(y, const(numbers(16, 16, 1, 1)))
+
+    assert_becomes(before(windows, 2 * WIDE), depthwise)
+    assert_becomes(before(numbers(16, 2 * WIDE, 1, 1), 1), dense)
+
+
+def test_dead_channels_in_the_middle_are_cut_out_for_another_reader() -> None:
+    first, last = numbers(45, 3, 3, 3), numbers(8, 90, 1, 1)
+
+    def run(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y, z = (b.emit(conv2d(x, const(first), padding=1)) for _ in range(2))
+        both = b.emit(concat([y, z], axis=1))
+        return concat([b.emit(conv2d(both, const(last))), b.emit(softmax(both, axis=1))], axis=1)
+
+    mod = PadChannels(CPU)(module(run))
+    shapes = [
+        tuple(map(int, binding.var.ty.shape)) for binding in mod["main"].body.blocks[0].bindings
+    ]
+    assert (1, 96, 4, 4) in shapes  # the concat with dead channels, for the convolution
+    assert (1, 90, 4, 4) in shapes  # cut out for softmax
+
+
+def test_a_normalisation_has_its_scales_in_one_dimension() -> None:
+    def build(first: np.ndarray, vector: np.ndarray, last: np.ndarray) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y = b.emit(conv2d(x, const(first), padding=1))
+            y = b.emit(instance_norm(y, const(vector), const(vector), 1, [2, 3]))
+            return conv2d(y, const(last))
+
+        return emit
+
+    scales = numbers(WIDE)
+    wide = (longer(FIRST, 0), longer(scales, 0, 1), longer(SECOND, 1))
+    assert_becomes(build(FIRST, scales, SECOND), build(*wide))
+
+
+def test_a_normalisation_without_epsilon_has_no_dead_channels() -> None:
+    """Their variance is 0: the results would be NaN."""
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(FIRST), padding=1))
+        scales = const(numbers(WIDE))
+        return conv2d(b.emit(instance_norm(y, scales, scales, 1, [2, 3], 0.0)), const(SECOND))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = alive(b.emit(conv2d(x, const(longer(FIRST, 0)), padding=1)))
+        scales = const(numbers(WIDE))
+        y = b.emit(instance_norm(b.emit(y), scales, scales, 1, [2, 3], 0.0))
+        return conv2d(y, const(SECOND))
+
+    assert_becomes(before, expected)

@@ -1,0 +1,67 @@
+"""1x1 convolutions of plain images: products where they pay, and right numbers."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx_net import Net, check
+
+from tvm_neocpu import relay
+from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.convolutions.plain_products import pays
+from tvm_neocpu.relay_passes.operators.batch_matmul import matmul_workload
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+
+CPU = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "filters", "groups", "product"),
+    [
+        (17, 57, 33, 1, True),  # 33 channels fill no block
+        (17, 57, 5, 1, False),  # nor do five fill a vector
+        (32, 112, 16, 1, True),
+        (64, 56, 256, 1, True),
+        (240, 28, 60, 3, True),
+        (240, 28, 96, 3, True),
+        (240, 28, 12, 3, False),
+        (256, 14, 1024, 1, False),  # as fast
+        (2048, 7, 512, 1, False),  # 49 pixels fill three of the four vectors that they take
+    ],
+)
+def test_products_are_taken_where_they_are_faster(
+    channels: int, size: int, filters: int, groups: int, product: bool
+) -> None:
+    conv = ConvWorkload(1, channels, size, size, filters, (1, 1), groups=groups)
+    assert pays(conv, CPU) == product
+
+
+def network(*tail: str, kernel: int = 1, groups: int = 1, of_a_group: int = 33) -> onnx.ModelProto:
+    net = Net((2, 17 * groups, 23, 19))
+    filters = of_a_group * groups
+    found = net(
+        "Conv", "data", net.weight(filters, 17, kernel, kernel), net.weight(filters), group=groups
+    )
+    for operator in tail:
+        found = net(operator, found)
+    return net.model(found)
+
+
+def products(model: onnx.ModelProto) -> int:
+    mod = fold(relay.frontend.from_onnx(model)[0], CPU)
+    bindings = [b for block in mod["main"].body.blocks for b in block.bindings]
+    return sum(matmul_workload(binding.value) is not None for binding in bindings)
+
+
+@pytest.mark.parametrize(("groups", "of_a_group"), [(1, 33), (3, 33), (1, 32)])
+@pytest.mark.parametrize("tail", [(), ("Relu",), ("Sigmoid", "Relu")])
+def test_numbers(tail: tuple[str, ...], groups: int, of_a_group: int) -> None:
+    model = network(*tail, groups=groups, of_a_group=of_a_group)
+    assert products(model) == 1
+    check(model)
+
+
+def test_what_follows_may_want_another_layout() -> None:
+    assert products(network("GlobalAveragePool")) == 0
+    assert products(network(kernel=3)) == 0

@@ -1,0 +1,153 @@
+"""Convolutions over sequences and volumes: templates take them, layouts flow, numbers are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import starmap
+
+import numpy as np
+import pytest
+import tvm
+from onnx_net import Net, check
+from tvm import relax
+
+from tvm_neocpu import relay
+from tvm_neocpu.pipeline import apply_plan, choose_plan, fold
+from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
+from tvm_neocpu.targets import parse_target
+
+CPU = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512").cpu
+
+
+def conv1d(
+    net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object
+) -> str:
+    """``shape``: channels, groups."""
+    channels, groups = shape
+    weight = net.weight(outputs, channels // groups, size)
+    return net("Conv", x, weight, net.weight(outputs), group=groups, **attrs)
+
+
+def conv3d(
+    net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object
+) -> str:
+    channels, groups = shape
+    weight = net.weight(outputs, channels // groups, size, size, size)
+    return net("Conv", x, weight, net.weight(outputs), group=groups, **attrs)
+
+
+def sequences(net: Net) -> str:
+    """Chains with everything that works on feature maps, and a transposed convolution."""
+    x = net("Relu", net.batch_norm(conv1d(net, "data", (5, 1), 32, 3, pads=[1, 1]), 32))
+    y = net("MaxPool", x, kernel_shape=[3], strides=[2], pads=[1, 1])
+    y = conv1d(net, net("Sigmoid", y), (32, 1), 32, 5, pads=[4, 4], dilations=[2])
+    y = net("Add", y, net("AveragePool", x, kernel_shape=[2], strides=[2], ceil_mode=1))
+    y = net("Mul", y, net.constant(net.rng.normal(size=(32, 1))))
+    z = conv1d(net, y, (32, 32), 32, 3, pads=[2, 0])
+    z = net("Concat", z, conv1d(net, y, (32, 4), 16, 1), axis=1)
+    z = net("Slice", z, *starmap(net.integers, [(3, 8), (19, 40), (2, 1)]))
+    z = net("ConvTranspose", z, net.weight(32, 12, 4), strides=[2], pads=[1, 1])
+    return conv1d(net, net("Relu", z), (12, 1), 7, 3, strides=[3])
+
+
+def clipped(net: Net) -> str:
+    """Operations with arguments behind their tensor."""
+    low, high = (net.constant(np.float32(bound)) for bound in (-0.5, 1.5))
+    x = net("Clip", conv1d(net, "data", (5, 1), 16, 3), low, high)
+    return conv1d(net, net("LeakyRelu", net("HardSwish", x), alpha=0.2), (16, 1), 16, 3)
+
+
+def volumes(net: Net) -> str:
+    """Taps of the output and of the input, groups, dilations, strides along the depth."""
+    x = net("Relu", net.batch_norm(conv3d(net, "data", (3, 1), 16, 3, pads=[1] * 6), 16))
+    y = conv3d(net, x, (16, 1), 16, 3, pads=[1] * 6)
+    x = net("Relu", net("Add", x, net("Mul", y, net.constant(net.rng.normal(size=(16, 1, 1, 1))))))
+    y = conv3d(net, x, (16, 4), 24, 2, pads=[1, 0, 1, 0, 1, 0], strides=[1, 2, 1])
+    y = net("MaxPool", y, kernel_shape=[1, 2, 2], strides=[1, 1, 2])
+    y = conv3d(net, y, (24, 1), 16, 3, pads=[2] * 6, strides=[2, 1, 1], dilations=[2, 1, 2])
+    return conv3d(net, net("Concat", y, y, axis=1), (32, 1), 8, 1, strides=[3, 1, 1])
+
+
+def deep_padding(net: Net) -> str:
+    """Taps that read no image at all."""
+    return conv3d(net, "data", (3, 1), 4, 3, pads=[2, 1, 1, 2, 1, 1])
+
+
+def upwards(net: Net) -> str:
+    """Transposed: taps that overlap, phases of the depth without a tap, groups, dilations."""
+    x = net("Relu", transposed(net, "data", (3, 1), 8, 3, pads=[1] * 6, strides=[2] * 3))
+    x = transposed(net, x, (8, 1), 6, 2, strides=[3, 1, 2], output_padding=[1, 0, 1])
+    x = transposed(net, x, (6, 2), 4, 3, pads=[2, 1, 0, 1, 1, 0], dilations=[2, 1, 1])
+    return transposed(net, x, (4, 1), 5, 2, strides=[2, 2, 1], pads=[1, 0, 1, 0, 1, 1])
+
+
+def transposed(
+    net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object
+) -> str:
+    channels, groups = shape
+    weight = net.weight(channels, outputs // groups, size, size, size)
+    return net("ConvTranspose", x, weight, net.weight(outputs), group=groups, **attrs)
+
+
+NETS: dict[str, tuple[tuple[int, ...], Callable[[Net], str]]] = {
+    "sequences": ((2, 5, 53), sequences),
+    "clipped": ((1, 5, 33), clipped),
+    "volumes": ((1, 3, 6, 9, 8), volumes),
+    "several volumes": ((2, 3, 5, 9, 7), volumes),
+    "transposed volumes": ((1, 3, 3, 4, 5), upwards),
+    "several transposed volumes": ((2, 3, 2, 3, 5), upwards),
+    "deep padding": ((1, 3, 1, 5, 6), deep_padding),
+}
+
+
+def folded(case: str) -> tvm.IRModule:
+    shape, build = NETS[case]
+    net = Net(shape)
+    return fold(relay.frontend.from_onnx(net.model(build(net)))[0], CPU)
+
+
+@pytest.mark.parametrize("case", NETS)
+def test_numbers(case: str) -> None:
+    shape, build = NETS[case]
+    net = Net(shape)
+    check(net.model(build(net)))
+
+
+@pytest.mark.parametrize("case", NETS)
+def test_templates_take_every_convolution(case: str) -> None:
+    mod = folded(case)
+    assert FindFallbacks(CPU)(mod).fallbacks == ()
+    assert not calls(mod, "conv1d") + calls(mod, "conv3d")  # "conv3d_transpose" too
+    # What is in between works on the feature maps too.
+    assert not calls(mod, "batch_norm") + calls(mod, "pool1d") + calls(mod, "pool3d")
+
+
+@pytest.mark.parametrize(("case", "transforms"), [("sequences", 2), ("clipped", 2), ("volumes", 2)])
+def test_blocks_flow_from_one_convolution_to_the_next(case: str, transforms: int) -> None:
+    mod = folded(case)
+    graph = ExtractConvGraph(CPU)(mod)
+    altered = apply_plan(mod, choose_plan(graph, CPU), CPU)
+    assert count_transforms(altered) <= transforms
+
+
+def test_what_is_not_over_maps_keeps_its_tensor() -> None:
+    """A transpose and a result that two readers share, and a pad in front of a convolution."""
+    net = Net((1, 4, 9))
+    x = conv1d(net, "data", (4, 1), 8, 3)
+    y = net("Transpose", net("Relu", x), perm=[0, 2, 1])
+    y = net("Transpose", net("Softmax", y, axis=-1), perm=[0, 2, 1])
+    check(net.model(net("Add", conv1d(net, y, (8, 1), 8, 1), x)))
+
+
+def calls(mod: tvm.IRModule, name: str) -> list[relax.Expr]:
+    found: list[relax.Expr] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if name in op_name(expr):
+            found.append(expr)
+
+    relax.analysis.post_order_visit(mod["main"], visit)
+    return found

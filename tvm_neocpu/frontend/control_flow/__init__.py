@@ -1,0 +1,1 @@
+"""Loops and branches that a run decides, as functions of the module."""

@@ -1,0 +1,1 @@
+"""Operators with a window: convolutions and pools."""

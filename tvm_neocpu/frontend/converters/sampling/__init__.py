@@ -1,0 +1,1 @@
+"""Products of matrices, and samples between the elements of an image."""

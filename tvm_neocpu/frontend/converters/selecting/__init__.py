@@ -1,0 +1,1 @@
+"""Operators that pick elements by their places or their values."""

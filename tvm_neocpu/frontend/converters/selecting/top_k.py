@@ -1,0 +1,111 @@
+"""TopK, ArgMax, ArgMin and Hardmax."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
+from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
+from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.selecting.one_hot import is_at
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+# TVM's runtime sorts no unsigned integers but the narrowest.
+_SORTED_AS = {"uint16": "int32", "uint32": "int64"}
+
+
+def top_k(node: Node) -> relax.Expr:
+    """The ``k`` largest or smallest elements along ``axis``, sorted, and their places.
+
+    ``sorted`` 0 leaves the order open; they are sorted all the same. ``k`` may be a run's.
+    """
+    axis = int(node.attributes["axis"])
+    if not -node.rank <= axis < node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
+    axis %= node.rank
+    largest = bool(node.attributes.get("largest", 1))
+    k = node.attributes.get("k")
+    if k is None:
+        try:
+            given = node.constant(1)
+        except UnsupportedOperatorError:
+            return _of_run_time_length(node, axis, largest)
+        k = None if given is None else int(given.item())
+    if k is None or k < 0:
+        raise UnsupportedOperatorError(f"k is {k}")
+    shape = static_shape_of(node.data.ty)
+    if shape is not None and k > shape[axis]:
+        raise UnsupportedOperatorError(f"k is {k}, axis {axis} has {shape[axis]} elements")
+    if k == 0:
+        if shape is None:
+            raise UnsupportedOperatorError("k is 0")
+        empty = np.zeros([*shape[:axis], 0, *shape[axis + 1 :]])
+        return relax.Tuple(
+            [relax.const(empty.astype(dtype), dtype) for dtype in (node.dtype, "int64")]
+        )
+    if shape is not None and 0 not in shape and node.dtype in ORDERS:
+        return relax.Tuple(list(best_of_rows(node, node.data, axis, k, largest)))
+    return relax.Tuple(list(_sorted(node, axis, largest, k)))
+
+
+def _of_run_time_length(node: Node, axis: int, largest: bool) -> relax.Expr:
+    """All elements sorted, of which a run keeps the first ``k``."""
+    length = node.emit(relax.op.reshape(node.required(1), [1]))
+    values, places = _sorted(node, axis, largest, -1)
+    (extent,) = extents_from(node, length, ["top_k"])
+    return relax.Tuple([head(node, part, axis, extent) for part in (values, places)])
+
+
+def _sorted(node: Node, axis: int, largest: bool, k: int) -> tuple[relax.Expr, relax.Expr]:
+    keys = node.data
+    if node.dtype in _SORTED_AS:
+        keys = node.emit(relax.op.astype(keys, _SORTED_AS[node.dtype]))
+    elif node.dtype == "uint64":
+        # The order of unsigned integers is that of signed ones once the top bit is turned.
+        turned = relax.op.bitwise_xor(keys, relax.const(np.array(2**63, "uint64"), "uint64"))
+        keys = node.emit(relax.op.astype(node.emit(turned), "int64"))
+    found = node.emit(relax.op.topk(keys, k, axis, ret_type="both", largest=largest, dtype="int64"))
+    places = node.emit(relax.TupleGetItem(found, 1))
+    if keys is node.data:
+        return node.emit(relax.TupleGetItem(found, 0)), places
+    return node.emit(relax.op.gather_elements(node.data, places, axis)), places
+
+
+def arg_extremum(node: Node) -> relax.Expr:
+    """The place of the largest or smallest element along ``axis``.
+
+    TVM's reduction starts at the lowest finite number: of a row of nothing larger it gives place
+    -1, or the length of the axis where the last of equal elements counts.
+    """
+    place = node.emit(node.by_tvm())
+    axis = int(node.attributes["axis"])
+    if node.attributes.get("select_last_index", 0):
+        return relax.op.minimum(place, relax.const(node.extent(axis) - 1, "int64"))
+    return _from_first(place)
+
+
+def hardmax(node: Node) -> relax.Expr:
+    """1 at the first largest element along ``axis``, 0 elsewhere.
+
+    Before opset 13 all axes from ``axis`` on are one.
+    """
+    axis, data, shape = int(node.attributes["axis"]) % node.rank, node.data, None
+    if node.opset < 13:
+        shape = [node.extent(each) for each in range(node.rank)]
+        rows, depth = math.prod(shape[:axis]), math.prod(shape[axis:])
+        data, axis = node.emit(relax.op.reshape(data, [rows, depth])), 1
+    else:
+        depth = node.extent(axis)
+    place = node.emit(relax.op.argmax(data, axis, keepdims=True))
+    is_largest = is_at(node, node.emit(_from_first(place)), depth, axis)
+    hard = relax.op.astype(is_largest, node.dtype)
+    return hard if shape is None else relax.op.reshape(node.emit(hard), shape)
+
+
+def _from_first(place: relax.Expr) -> relax.Expr:
+    """The place that TVM found; the first where it gives -1: all are -inf (for ArgMin, inf)."""
+    return relax.op.maximum(place, relax.const(0, "int64"))

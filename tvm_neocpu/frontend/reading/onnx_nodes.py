@@ -1,0 +1,96 @@
+"""The ONNX nodes behind what engines run: convolutions and products, by name.
+
+Passes and engines fuse nodes and rename them. Convolutions and matrix products survive: one of ours
+is known by its workload, and by its place among equal ones; a peer's by a name of the nodes fused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import onnx
+
+from tvm_neocpu.core.equal_keys import kth_of_equal
+from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.frontend.reading.onnx_model import opset_of, resolve_shapes
+from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
+from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
+from tvm_neocpu.topi.layer_key import conv_key, layer_key, product_key
+
+PRODUCTS = ("Gemm", "MatMul")
+HEAVY = ("Conv", *PRODUCTS)
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HeavyNode:
+    """``computes`` says what its workload must look like."""
+
+    name: str
+    computes: Hashable
+
+
+class OnnxNodes:
+    """The model's convolutions and products in the order of its file; none of open shapes."""
+
+    def __init__(self, model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+        nodes: Sequence[onnx.NodeProto] = model.graph.node
+        known: dict[str, Shape] = {}
+        with contextlib.suppress(NeoCpuError):  # names are a help: a build says what is wrong
+            inputs = resolve_shapes(model.graph, shapes)
+            graph = fold_shapes(model, inputs, opset_of(model), keep_weights=True)
+            known, nodes = shapes_of(model, graph, inputs), graph.node
+        self._made_by = {output: node for node in nodes for output in node.output}
+        # Engines name a layer after a node, or after the tensor that it makes.
+        self._by_name = {**self._made_by, **{name_of(node): node for node in nodes}}
+        self.heavy = [
+            HeavyNode(name_of(node), computes)
+            for node in nodes
+            if node.op_type in HEAVY and (computes := _computes(node, known)) is not None
+        ]
+
+    def names_of(self, workloads: Iterable[Workload | None]) -> list[str]:
+        """The name of each workload's node, empty where none is known.
+
+        The k-th of equal workloads is the k-th such node. Where there are more of one than of the
+        other (a pass made or merged some), all of them stay without a name.
+        """
+        there = [(node.computes, node.name) for node in self.heavy]
+        return [name or "" for name in kth_of_equal(map(layer_key, workloads), there)]
+
+    def heavy_behind(self, names: Iterable[str]) -> str:
+        """The convolution or product among nodes that were fused, or right before them.
+
+        ``names`` are an engine's names of them. Empty where there is none.
+        """
+        found = [node for name in names if (node := self._by_name.get(name)) is not None]
+        for node in found:
+            while node is not None and node.op_type not in HEAVY:
+                makers = [self._made_by[name] for name in node.input if name in self._made_by]
+                node = makers[0] if makers else None
+            if node is not None:
+                return name_of(node)
+        return ""
+
+
+def name_of(node: onnx.NodeProto) -> str:
+    """Its name; its first output's where it has none, as engines name it."""
+    return str(node.name or node.output[0])
+
+
+def _computes(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> Hashable | None:
+    read, weight, made = (
+        shapes.get(name) for name in (node.input[0], node.input[1], node.output[0])
+    )
+    if read is None or weight is None or made is None:
+        return None
+    if node.op_type in PRODUCTS:
+        rows = prod(made[:-1])
+        return product_key(rows, prod(read) // max(1, rows), made[-1])
+    if len(made) != 4:
+        return None
+    return conv_key(read, made, weight[2:])

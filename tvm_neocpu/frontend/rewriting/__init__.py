@@ -1,0 +1,1 @@
+"""Nodes written as other nodes that compute the same."""

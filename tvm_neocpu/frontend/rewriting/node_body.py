@@ -1,0 +1,72 @@
+"""Nodes that take the place of one node, as they are written one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tvm_neocpu.frontend.rewriting.fresh_names import FreshNames
+
+
+class Body:
+    """The nodes in place of one; names of what it computes begin with the node's first result."""
+
+    def __init__(
+        self,
+        node: onnx.NodeProto,
+        types: Sequence[onnx.TypeProto | None],
+        opset: int,
+        fresh: FreshNames,
+    ) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.opset = opset
+        self.inputs = list(node.input)
+        self.results = list(node.output)
+        self.attributes: dict[str, Any] = {
+            entry.name: helper.get_attribute_value(entry) for entry in node.attribute
+        }
+        self._name = node.name
+        self._types = types
+        self._fresh = fresh
+        self._prefix = next(filter(None, node.output))
+
+    def input(self, place: int) -> str:
+        """The name of an input; empty where it is omitted."""
+        return self.inputs[place] if place < len(self.inputs) else ""
+
+    def rank(self, place: int) -> int | None:
+        """The rank of an input; ``None`` where it is not known."""
+        known = self._types[place]
+        if known is None or not known.tensor_type.HasField("shape"):
+            return None
+        return len(known.tensor_type.shape.dim)
+
+    def constant(self, value: Any, place: int = 0) -> str:
+        """A constant of the element type that the input at ``place`` has, float32 by default."""
+        known = self._types[place]
+        kind = (known.tensor_type.elem_type if known else 0) or TensorProto.FLOAT
+        array = np.asarray(value, helper.tensor_dtype_to_np_dtype(kind))
+        return self.add("Constant", value=numpy_helper.from_array(array))
+
+    def add(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """The name of a node's first result; the others have the names behind it."""
+        return self.add_all(op_type, *inputs, outputs=outputs, **attributes)[0]
+
+    def add_all(self, op_type: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+        read = list(inputs)
+        while read and not read[-1]:
+            read.pop()
+        names = [self._fresh(f"{self._prefix}/{len(self.nodes)}_{at}") for at in range(outputs)]
+        # The first heavy node keeps the name that profiles show.
+        name, self._name = (self._name, "") if op_type != "Constant" else ("", self._name)
+        self.nodes.append(helper.make_node(op_type, read, names, name, **attributes))
+        return names
+
+    def named(self, name: str, place: int = 0) -> None:
+        """Call a tensor of the body by the name of the node's result, if the node has that."""
+        if place < len(self.results) and self.results[place]:
+            self.nodes.append(helper.make_node("Identity", [name], [self.results[place]]))

@@ -1,0 +1,1 @@
+"""Sequences, written as tensors."""

@@ -1,0 +1,1 @@
+"""Channels: how many a layer has, and where they lie."""

@@ -1,0 +1,1 @@
+"""Convolutions written as cheaper ones, and as the products that they are."""

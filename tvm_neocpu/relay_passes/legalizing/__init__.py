@@ -1,0 +1,1 @@
+"""Operators of Relax written as loops of our own."""

@@ -1,0 +1,1 @@
+"""What of TVM a run needs, imported when it is needed, and no more."""
