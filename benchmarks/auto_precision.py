@@ -67,7 +67,7 @@ def main() -> None:
 def _network(name: str) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
     """The model, and samples for it."""
     if not name.startswith("ocr"):
-        from tvm_neocpu.commands.cli import load_network
+        from tvm_neocpu.commands.shared.cli import load_network
         from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 
         _, model = load_network(name)
@@ -90,7 +90,7 @@ def _network(name: str) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
 
 def _build(name: str, options: argparse.Namespace) -> None:
     from tvm_neocpu import relay
-    from tvm_neocpu.core.precision import request_of
+    from tvm_neocpu.core.accuracy.precision import request_of
     from tvm_neocpu.precision.choose import choose_fastest, samples_of
     from tvm_neocpu.precision.mixed_network import mixed_network
     from tvm_neocpu.targets import parse_target

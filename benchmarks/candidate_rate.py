@@ -32,11 +32,11 @@ from unittest.mock import patch
 
 from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.codegen.kernel_cache import KernelCache
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.shared import cli
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan

@@ -39,11 +39,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from tvm_neocpu.commands import cli
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import IN_NETWORK, Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.commands.shared import cli
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import IN_NETWORK, Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx, opener
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan

@@ -33,7 +33,7 @@ from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.kernels.measure import random_tensor
 from tvm_neocpu.contrib.profile.watch_calls import watch_calls
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan

@@ -29,7 +29,7 @@ from tvm import tirx
 
 from tvm_neocpu.contrib.kernels.measure import random_tensor
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import best_per_layout

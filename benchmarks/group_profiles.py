@@ -34,11 +34,11 @@ from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.contrib.profile.watch_calls import watch_calls
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.contrib.schedule.onnx_graph import schedule_graph
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.equal_keys import kth_of_equal
-from tvm_neocpu.core.layer_group import LayerGroup
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.equal_keys import kth_of_equal
+from tvm_neocpu.core.network.layer_group import LayerGroup
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph

@@ -12,7 +12,7 @@ import onnx
 
 from tvm_neocpu.contrib.model_zoo.builder import GraphBuilder
 from tvm_neocpu.contrib.model_zoo.builder import Tensor as OnnxTensor
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.onnx_runtime import OnnxRuntimeRunner
 from tvm_neocpu.contrib.peers.runner import Network
-from tvm_neocpu.core.cores import allowed_cpus
+from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import load
 from tvm_neocpu.runtime.calls.timing import time_calls, warm_up
 from tvm_neocpu.runtime.process.threads import BIND, thread_count

@@ -26,7 +26,7 @@ from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cores import physical_cores
+from tvm_neocpu.core.machine.cores import physical_cores
 from tvm_neocpu.targets import parse_target
 
 ALONE, BESIDE, AFTER = "alone", "beside", "after"

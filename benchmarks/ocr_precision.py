@@ -35,7 +35,7 @@ from ocr import (
 )
 
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.precision import request_of
+from tvm_neocpu.core.accuracy.precision import request_of
 from tvm_neocpu.precision.choose import Chosen, choose_precision
 from tvm_neocpu.quantizing.onnx_runs import runner
 from tvm_neocpu.targets import parse_target

@@ -26,14 +26,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.shared import cli
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import NeoCpuError, first_line
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import IN_NETWORK, Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import IN_NETWORK, Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.global_search import solve

@@ -37,8 +37,8 @@ import tvm_neocpu  # noqa: F401  it provides tvm.relay
 from tvm_neocpu import relay
 from tvm_neocpu.contrib.peers.compare import SMALLEST_SCALE, TOLERANCE
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.largest_error import largest_error
 from tvm_neocpu.runtime.process import host
 from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.tuning.measuring.child_process import ChildProcess

@@ -47,7 +47,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from tvm_neocpu import relay
-from tvm_neocpu.commands.exit_codes import INTERRUPTED
+from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import PAUSE_SECONDS, compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner

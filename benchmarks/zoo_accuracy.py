@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from tvm_neocpu import relay
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.half import BF16
-from tvm_neocpu.core.output_noise import relative_error, sqnr
-from tvm_neocpu.core.precision import request_of
+from tvm_neocpu.core.accuracy.output_noise import relative_error, sqnr
+from tvm_neocpu.core.accuracy.precision import request_of
+from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.precision.choose import choose_precision
 from tvm_neocpu.quantizing.accuracy.compare import Accuracy, compare
 from tvm_neocpu.quantizing.onnx_runs import runner

@@ -25,7 +25,7 @@ from tvm_neocpu import Session, cache_folder, compile_cache, relay, specialize
 from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
-from tvm_neocpu.core.fallback import FallbackWarning
+from tvm_neocpu.core.messages.fallback import FallbackWarning
 from tvm_neocpu.frontend.reading import onnx_model
 from tvm_neocpu.frontend.source import source_of
 from tvm_neocpu.runtime.built_module import BuiltModule

@@ -51,7 +51,7 @@ def test_every_folder_with_modules_is_a_package() -> None:
 def test_the_runtime_extra_names_what_the_runtime_imports() -> None:
     extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     named = {re.split(r"[<>=\[]", text)[0] for text in extras["optional-dependencies"]["runtime"]}
-    files = [*(PACKAGE / "runtime").rglob("*.py"), *(PACKAGE / "core").glob("*.py")]
+    files = [*(PACKAGE / "runtime").rglob("*.py"), *(PACKAGE / "core").rglob("*.py")]
     imported = {
         found
         for path in files

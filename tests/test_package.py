@@ -93,7 +93,7 @@ def test_types_are_shipped() -> None:
 def test_the_pool_is_sized_on_import() -> None:
     script = (
         "import os; os.environ.pop('TVM_NUM_THREADS', None); os.environ.pop('OMP_NUM_THREADS', 0);"
-        "import tvm_neocpu; from tvm_neocpu.core.cores import physical_cores; import tvm;"
+        "import tvm_neocpu; from tvm_neocpu.core.machine.cores import physical_cores; import tvm;"
         "print(tvm.runtime.module.num_threads() == physical_cores())"
     )
     assert run(script) == "True"

@@ -26,10 +26,10 @@ from tvm.s_tir.schedule import SBlockRV
 
 import tvm_neocpu
 from tvm_neocpu import explain, tune
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError, LineError
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target

@@ -18,12 +18,12 @@ from tvm import relax
 
 import tvm_neocpu  # provides tvm.relay
 from tvm_neocpu import relay
-from tvm_neocpu.core.cpu import NEON, SSE
+from tvm_neocpu.core.accuracy.precision import BoundWarning, PrecisionError
 from tvm_neocpu.core.errors import (
     NeoCpuError,
     TargetError,
 )
-from tvm_neocpu.core.precision import BoundWarning, PrecisionError
+from tvm_neocpu.core.machine.cpu import NEON, SSE
 from tvm_neocpu.session import Session
 from tvm_neocpu.targets import GenericTargetWarning
 

@@ -21,9 +21,9 @@ from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
     from tvm_neocpu import relay
+    from tvm_neocpu.core.accuracy.precision import BoundWarning
     from tvm_neocpu.core.errors import NeoCpuError
-    from tvm_neocpu.core.fallback import FallbackWarning
-    from tvm_neocpu.core.precision import BoundWarning
+    from tvm_neocpu.core.messages.fallback import FallbackWarning
     from tvm_neocpu.relay_passes.operators.call_form import CallForm
     from tvm_neocpu.relay_passes.operators.register import register_operator, unregister_operator
     from tvm_neocpu.runtime.built_module import BuiltModule, load
@@ -46,8 +46,8 @@ _PUBLIC = {
     "register_operator": "tvm_neocpu.relay_passes.operators.register",
     "unregister_implementation": "tvm_neocpu.topi.table",
     "unregister_operator": "tvm_neocpu.relay_passes.operators.register",
-    "BoundWarning": "tvm_neocpu.core.precision",
-    "FallbackWarning": "tvm_neocpu.core.fallback",
+    "BoundWarning": "tvm_neocpu.core.accuracy.precision",
+    "FallbackWarning": "tvm_neocpu.core.messages.fallback",
     "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
     "BuiltModule": "tvm_neocpu.runtime.built_module",
     "NeoCpuError": "tvm_neocpu.core.errors",

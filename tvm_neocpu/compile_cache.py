@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvm_neocpu.cache_folder import VARIABLE, CacheFolder, cache_folder
-from tvm_neocpu.core.cache_sizes import cache_sizes
 from tvm_neocpu.core.errors import ModuleFileError
-from tvm_neocpu.core.told import listening
+from tvm_neocpu.core.machine.cache_sizes import cache_sizes
+from tvm_neocpu.core.messages.told import listening
 from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.ffi.tvm_library import library_folders
@@ -48,8 +48,8 @@ Found = TypeVar("Found")
 _PACKAGE = Path(__file__).parent
 # The warnings that are told again: their names, and where they are.
 _WARNINGS = {
-    "BoundWarning": "tvm_neocpu.core.precision",
-    "FallbackWarning": "tvm_neocpu.core.fallback",
+    "BoundWarning": "tvm_neocpu.core.accuracy.precision",
+    "FallbackWarning": "tvm_neocpu.core.messages.fallback",
     "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
 }
 # The variable that shows every pass: those of a cached network do not run.

@@ -17,10 +17,10 @@ from tvm import tirx
 from tvm.s_tir import ScheduleError
 from tvm.target import Target
 
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupBands, Members
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layer_group import GroupBands, Members
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
 from tvm_neocpu.pipeline import (

@@ -17,9 +17,9 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_neocpu.codegen.late_weights import packed_at_once
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
-from tvm_neocpu.core.fallback import OnFallback
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.fallback import OnFallback
 from tvm_neocpu.frontend.reading.onnx_model import example_shape, shape_text
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.bind_shapes import open_inputs

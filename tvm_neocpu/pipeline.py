@@ -15,14 +15,14 @@ from types import MappingProxyType
 import tvm
 from tvm import tirx
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import Coverage, OnFallback, tell
-from tvm_neocpu.core.layer_group import GroupBands
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.fallback import Coverage, OnFallback, tell
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layer_group import GroupBands
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.relay_passes.channels.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.channels.mark_channel_moves import MarkChannelMoves

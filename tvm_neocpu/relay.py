@@ -14,9 +14,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu import frontend
-from tvm_neocpu.core.errors import NeoCpuError, ShapeError
-from tvm_neocpu.core.fallback import OnFallback, check_choice
-from tvm_neocpu.core.precision import (
+from tvm_neocpu.core.accuracy.precision import (
     HALF_DTYPES,
     AccuracyData,
     BoundWarning,
@@ -26,7 +24,9 @@ from tvm_neocpu.core.precision import (
     half_line,
     request_of,
 )
-from tvm_neocpu.core.told import tell_user
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError
+from tvm_neocpu.core.messages.fallback import OnFallback, check_choice
+from tvm_neocpu.core.messages.told import tell_user
 from tvm_neocpu.relay_passes.batches.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
@@ -35,7 +35,7 @@ from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 from tvm_neocpu.runtime.process.fork_gate import building
 
 if TYPE_CHECKING:
-    from tvm_neocpu.core.cpu import Cpu
+    from tvm_neocpu.core.machine.cpu import Cpu
     from tvm_neocpu.frontend.source import Source
     from tvm_neocpu.runtime.built_module import BuiltModule
     from tvm_neocpu.runtime.files.module_info import Entry

@@ -20,7 +20,7 @@ from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 if TYPE_CHECKING:
     import onnx
 
-    from tvm_neocpu.core.precision import AccuracyData, Request
+    from tvm_neocpu.core.accuracy.precision import AccuracyData, Request
     from tvm_neocpu.targets import TargetLike
 
     Model = str | PathLike[str] | BuiltModule | onnx.ModelProto
@@ -70,7 +70,7 @@ class Session(CompiledSession):
             target = _ONE_THREAD
         request = None
         if precision != "fp32" or max_error is not None or accuracy_data is not None:
-            from tvm_neocpu.core.precision import request_of  # 9 ms that few sessions need
+            from tvm_neocpu.core.accuracy.precision import request_of  # 9 ms that few sessions need
 
             request = request_of(precision, max_error, accuracy_data)
         library = _library(model, shapes, target, cache, request)

@@ -19,8 +19,8 @@ from tvm import relax
 from tvm_neocpu.codegen.kernel_store import compiling_ahead
 from tvm_neocpu.codegen.late_weights import late_weights, packed_at_once
 from tvm_neocpu.codegen.network import compile_network
-from tvm_neocpu.core.fallback import OnFallback
-from tvm_neocpu.core.weight_transform import recording_transforms
+from tvm_neocpu.core.messages.fallback import OnFallback
+from tvm_neocpu.core.network.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.lower_networks import lower_networks
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH

@@ -8,7 +8,7 @@ from types import ModuleType
 import onnx
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
+from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

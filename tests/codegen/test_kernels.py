@@ -21,13 +21,13 @@ from tvm_neocpu.codegen.kernels import (
     build_module,
     compile_kernels,
 )
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.kernel import kernel
-from tvm_neocpu.topi.tir.forget_locals import is_compacted
+from tvm_neocpu.topi.tir.tiles.forget_locals import is_compacted
 
 COUNT = 2 * KERNELS_PER_MODULE + 1
 

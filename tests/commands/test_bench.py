@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from samples import HOST
 
-from tvm_neocpu.commands import bench, cli
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands import bench
+from tvm_neocpu.commands.shared import cli
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.peers import table
 
 

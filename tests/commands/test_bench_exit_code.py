@@ -14,13 +14,13 @@ import onnx
 import pytest
 
 from tvm_neocpu.commands import bench
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.peers import compare, report
 from tvm_neocpu.contrib.peers.isolated import CANNOT_CONVERT, EngineError
 from tvm_neocpu.contrib.peers.report import Comparison
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.peers.table import Engine
-from tvm_neocpu.core.precision import FP32
+from tvm_neocpu.core.accuracy.precision import FP32
 
 OURS, RUNTIME, OTHER = "tvm_neocpu", "ONNX Runtime", "OpenVINO"
 Bench = Callable[..., int]

@@ -11,8 +11,8 @@ import pytest
 from tvm_neocpu.commands import calibrate
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.kernels.measure_machine import Buffers
-from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError
+from tvm_neocpu.core.machine.cpu import KIB, MIB, Cpu
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.runtime.process.calibration_place import VARIABLE
 from tvm_neocpu.targets import parse_target

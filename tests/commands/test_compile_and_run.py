@@ -14,8 +14,9 @@ import onnxruntime
 import pytest
 
 from tvm_neocpu.commands import compile as compile_command
-from tvm_neocpu.commands import networks, run
-from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.commands import run
+from tvm_neocpu.commands.shared import networks
+from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
 from tvm_neocpu.runtime.files.module_info import TensorInfo

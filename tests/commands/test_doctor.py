@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.commands import doctor
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.version import __version__
 
 

@@ -11,12 +11,12 @@ import onnx
 import pytest
 
 from tvm_neocpu.commands import explain
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold, known_costs, search_plan
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu import tune
-from tvm_neocpu.commands import cli, overview
-from tvm_neocpu.commands.exit_codes import CLOSED_PIPE, INTERRUPTED, USER_ERROR
+from tvm_neocpu.commands import overview
+from tvm_neocpu.commands.shared.exit_codes import CLOSED_PIPE, INTERRUPTED, USER_ERROR
 from tvm_neocpu.version import __version__
 
 
@@ -69,7 +69,7 @@ def started(
     words: str, output: int, errors: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tvm_neocpu", *words.split()]
-    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(overview.__file__).parents[2])}
     return subprocess.run(command, stdout=output, stderr=errors, text=True, env=env)
 
 
@@ -89,7 +89,7 @@ def test_a_package_that_is_not_installed_is_named(
 def test_every_command_that_is_listed_is_there() -> None:
     for name in overview.available():
         assert callable(overview.command(name))
-    rooms = Path(cli.__file__).parent
+    rooms = Path(overview.__file__).parent
     with_main = {path.stem for path in rooms.glob("*.py") if "\ndef main(" in path.read_text()}
     assert with_main - {"overview"} == set(overview.available())
 
@@ -141,7 +141,7 @@ def test_words_go_to_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_package_can_be_run() -> None:
-    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(overview.__file__).parents[2])}
     command = [sys.executable, "-m", "tvm_neocpu"]
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert found.returncode == USER_ERROR

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from tvm_neocpu.commands import quantize
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 
 ort = pytest.importorskip("onnxruntime")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.commands import records
-from tvm_neocpu.commands.exit_codes import USER_ERROR
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record, Stamp
-from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record, Stamp
+from tvm_neocpu.core.network.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from tvm_neocpu.commands import schedule
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.scheduling.orders.table import ORDERS
 from tvm_neocpu.scheduling.partition.table import PARTITIONERS
 

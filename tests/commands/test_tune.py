@@ -13,10 +13,11 @@ import onnx
 import pytest
 from onnx_net import Net
 
-from tvm_neocpu.commands import tune, tuning_session
-from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
-from tvm_neocpu.core.fallback import FallbackWarning
-from tvm_neocpu.core.verdict import KEPT, Verdict
+from tvm_neocpu.commands import tune
+from tvm_neocpu.commands.parts import tuning_session
+from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.core.messages.fallback import FallbackWarning
+from tvm_neocpu.core.network.verdict import KEPT, Verdict
 from tvm_neocpu.runtime.process.threads import TooManyThreadsWarning
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome

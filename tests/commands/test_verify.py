@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tvm_neocpu.commands import verify
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.verify import engines
 from tvm_neocpu.contrib.verify.first_deviation import ending_at, first_deviation
 from tvm_neocpu.core.errors import NeoCpuError

@@ -13,8 +13,8 @@ pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 from emulation.kernels import arm, compiled
 from samples import Array, as_read, assert_close, drawn, stored, unwritten
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.layer_group import Bands
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.layer_group import Bands
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

@@ -13,8 +13,8 @@ from samples import sample, unwritten
 from template_workloads import favourite
 from tvm import te
 
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import U8S8
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of

@@ -13,7 +13,7 @@ from onnx import helper
 import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ModuleFileError
-from tvm_neocpu.core.weight_transform import recording_transforms
+from tvm_neocpu.core.network.weight_transform import recording_transforms
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig

@@ -11,7 +11,7 @@ import tvm
 from onnx_net import Net
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.dot import PORTABLE_BF16
+from tvm_neocpu.core.machine.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import choose_plan, fold

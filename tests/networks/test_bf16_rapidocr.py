@@ -20,7 +20,7 @@ from ocr import (
 )
 from onnx import TensorProto, helper, numpy_helper
 
-from tvm_neocpu.core.precision import request_of
+from tvm_neocpu.core.accuracy.precision import request_of
 from tvm_neocpu.precision.choose import choose_precision
 from tvm_neocpu.quantizing.onnx_graphs import weights_of
 from tvm_neocpu.quantizing.onnx_runs import runner

@@ -18,7 +18,7 @@ from onnx_net import Net, check, run
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.commands import explain, profile
 from tvm_neocpu.contrib.profile.profile_network import GROUP
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block import cost

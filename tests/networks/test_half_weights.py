@@ -15,7 +15,7 @@ from onnx_net import Net
 
 import tvm_neocpu
 from tvm_neocpu import relay
-from tvm_neocpu.core.precision import HALF_DTYPES, PrecisionError
+from tvm_neocpu.core.accuracy.precision import HALF_DTYPES, PrecisionError
 from tvm_neocpu.core.types import FP32, HALF_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.reading.half_metadata import (

@@ -12,8 +12,8 @@ from tvm import relax
 
 from tvm_neocpu import pipeline
 from tvm_neocpu.core.errors import FallbackError
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import U8S8, U8S16
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

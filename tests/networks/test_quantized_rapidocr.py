@@ -28,7 +28,7 @@ from ocr import (
     texts_of,
 )
 
-from tvm_neocpu.core.precision import request_of
+from tvm_neocpu.core.accuracy.precision import request_of
 from tvm_neocpu.precision.choose import Chosen, choose_precision
 from tvm_neocpu.quantizing.onnx_runs import runner
 from tvm_neocpu.quantizing.quantize_model import Quantised, Settings, quantize_model

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
-from tvm_neocpu.core.layout import Layout, factors
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.candidate import Candidate, layouts_of
+from tvm_neocpu.core.network.conv_graph import ConvGraph, Shape4
+from tvm_neocpu.core.network.layout import Layout, factors
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import apply_plan, lower_altered
 from tvm_neocpu.relay_passes.ir.regions import bindings_of

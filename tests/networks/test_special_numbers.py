@@ -13,7 +13,7 @@ from onnx_net import reference
 from random_onnx import RandomNet
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.pipeline import apply_plan, fold, lower_altered
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target

@@ -7,12 +7,12 @@ import tvm
 from tvm.relax.frontend.onnx import from_onnx
 
 from tvm_neocpu.contrib.model_zoo import build
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.pipeline import apply_plan, fold, search_plan
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout

@@ -18,9 +18,9 @@ from onnx_net import assert_close, reference, run
 import tvm_neocpu
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target

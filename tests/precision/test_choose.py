@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.accuracy.precision import DEFAULT_ERROR, request_of
 from tvm_neocpu.core.errors import ModelFileError
-from tvm_neocpu.core.precision import DEFAULT_ERROR, request_of
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.precision import choose

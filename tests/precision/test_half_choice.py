@@ -13,10 +13,10 @@ import tvm
 from onnx_net import Net
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import PORTABLE_BF16
+from tvm_neocpu.core.accuracy.precision import request_of
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.precision import request_of
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, FP32
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold

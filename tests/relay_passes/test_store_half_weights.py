@@ -11,9 +11,9 @@ import tvm
 from one_function import module_of
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import VDPBF16PS
-from tvm_neocpu.core.half import BF16, FP16
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VDPBF16PS
+from tvm_neocpu.core.machine.half import BF16, FP16
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS
 from tvm_neocpu.relay_passes.ir.half_weights import (
     half_weights,

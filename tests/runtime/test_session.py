@@ -20,12 +20,12 @@ from onnx_node import onnx_runtime
 
 import tvm_neocpu
 from tvm_neocpu import Session
-from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.errors import (
     SessionError,
     ShapeError,
     TargetError,
 )
+from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.calls.inputs import ALIGNMENT
 from tvm_neocpu.runtime.process import host

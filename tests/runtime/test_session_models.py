@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 import tvm_neocpu
 from tvm_neocpu import Session
-from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.errors import (
     MissingPackageError,
     ModelFileError,
     SessionError,
     ShapeError,
 )
+from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import BuiltModule
 
 Array = NDArray[np.float32]

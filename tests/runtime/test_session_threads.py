@@ -12,10 +12,10 @@ from onnx_node import onnx_runtime
 
 import tvm_neocpu
 from tvm_neocpu import Session
-from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.errors import (
     SessionError,
 )
+from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.streams import cores
 from tvm_neocpu.runtime.streams.cores import TooManyThreadsWarning

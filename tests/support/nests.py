@@ -5,9 +5,9 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 

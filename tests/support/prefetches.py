@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import For, Stmt
 
-from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.tir.loops.rewrite_loops import rewrite_loops, with_body
 
 # fp32 elements of a cache line.
 LINE = 16

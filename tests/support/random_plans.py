@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tvm import relax
 
 from tvm_neocpu.codegen.network import compile_network
-from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
-from tvm_neocpu.core.layout import Layout, factors
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
+from tvm_neocpu.core.network.layout import Layout, factors
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import apply_plan, fold, lower_altered
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph

@@ -8,11 +8,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import NodeKind
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import NodeKind
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
 from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.tuning.database.log import load_log
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.ratios import FLOOR, Ratio

@@ -14,14 +14,14 @@ from tvm import te, tirx, topi
 from tvm.ir.transform import PassContext
 
 from tvm_neocpu.codegen.kernels import build_module
-from tvm_neocpu.core.candidate import has_blocks, layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS
-from tvm_neocpu.core.half import BY_DTYPE
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS
+from tvm_neocpu.core.machine.half import BY_DTYPE
+from tvm_neocpu.core.network.candidate import has_blocks, layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import BF16_WEIGHTS, HALF_WEIGHTS
-from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.operator import Implementation

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.log import TuningLog
 

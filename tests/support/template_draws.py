@@ -8,10 +8,10 @@ from deformable import deformables
 from hypothesis import strategies as st
 from template_workloads import TEMPLATES
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, HALF_WEIGHTS, U8S8, U8S16
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

@@ -15,8 +15,9 @@ from samples import (
 )
 from tvm import topi
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import (
     BF16_WEIGHTS,
     FP16_WEIGHTS,
@@ -27,7 +28,6 @@ from tvm_neocpu.core.types import (
     U8S16,
     uniform,
 )
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tvm
 
-from tvm_neocpu.core.cpu import AVX512, MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError
+from tvm_neocpu.core.machine.cpu import AVX512, MIB, Cpu
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.runtime.process.calibration_place import VARIABLE, chosen_path
 from tvm_neocpu.targets import calibration_file, describe_target, is_host_cpu, parse_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tvm
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, MIB, NEON, SSE
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, KIB, MIB, NEON, SSE
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import describe_target, parse_target
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 import tvm
 
-from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, KIB, MIB, Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.targets.families import (
     FAMILIES,

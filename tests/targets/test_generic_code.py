@@ -8,7 +8,7 @@ import re
 import pytest
 import tvm
 
-from tvm_neocpu.core.cpu import NEON, SSE
+from tvm_neocpu.core.machine.cpu import NEON, SSE
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import (
     GenericTargetWarning,

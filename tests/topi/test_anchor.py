@@ -9,10 +9,10 @@ import pytest
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, Types, uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.anchor import anchor_attrs, find_anchor, forget_anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

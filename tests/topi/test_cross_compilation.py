@@ -7,7 +7,7 @@ import re
 import pytest
 import tvm
 
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -21,10 +21,10 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import Types, item_bytes
-from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranked
@@ -41,7 +41,7 @@ from tvm_neocpu.topi.table import (
     remove_operator,
     types_of,
 )
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 
 HALF_STORAGE = Types("float16", "float16", "float32", "float32")
 

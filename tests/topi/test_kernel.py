@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.types import Types, uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

@@ -13,8 +13,8 @@ from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
 from tvm.script import tirx as T
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import NeoCpuError, TemplateError
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -23,7 +23,7 @@ from tvm_neocpu.topi.conv2d_direct.template import schedule
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import anchor_of, schedule_blocks, schedule_function
 from tvm_neocpu.topi.table import register_implementation, unregister_implementation
-from tvm_neocpu.topi.tir.forget_locals import COMPACTED
+from tvm_neocpu.topi.tir.tiles.forget_locals import COMPACTED
 
 CONV = ConvWorkload(1, 16, 8, 8, 32, (3, 3), padding=(1, 1, 1, 1))
 

@@ -15,10 +15,10 @@ from tvm import relax, te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.core.layout import NCHW
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import NCHW
 from tvm_neocpu.pipeline import lower
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi import table

@@ -25,13 +25,19 @@ from template_workloads import (
     favourite,
 )
 
-from tvm_neocpu.core.candidate import has_blocks, layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
-from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_BF16, PORTABLE_SIGNED_4, SMLAL
-from tvm_neocpu.core.matrix_unit import MatrixUnit
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, KIB, NEON, Cpu
+from tvm_neocpu.core.machine.dot import (
+    PORTABLE_2,
+    PORTABLE_4,
+    PORTABLE_BF16,
+    PORTABLE_SIGNED_4,
+    SMLAL,
+)
+from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
+from tvm_neocpu.core.network.candidate import has_blocks, layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_PRODUCTS, FP32, INTEGER_PRODUCTS, U8S8, Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.measuring.measurer import Measured, MeasureErrorNo

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.dot import VDPBF16PS
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VDPBF16PS
+from tvm_neocpu.core.network.candidate import Candidate, layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import choose_plan, search_plan

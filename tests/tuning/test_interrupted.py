@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import tvm_neocpu
-from tvm_neocpu.commands.exit_codes import INTERRUPTED
+from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
 from tvm_neocpu.tuning.database.log import load_log
 
 # `tune` with processes that never end a build; a file says that it began.

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.tuning.layer_chains import chains_of
 

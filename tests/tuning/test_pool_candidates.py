@@ -9,8 +9,9 @@ import pytest
 
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.cells import group_rows
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import (
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, KIB, NEON, Cpu, Isa
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import (
     ConvGraph,
     GraphEdge,
     GraphNode,
@@ -19,9 +20,8 @@ from tvm_neocpu.core.conv_graph import (
     Sweep,
     SweepKind,
 )
-from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu, Isa
-from tvm_neocpu.core.layer_group import LayerGroup
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.layer_group import LayerGroup
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import FoldedNetwork
 from tvm_neocpu.global_search.network.choose import choose_layouts, plan_of, solution_of
 from tvm_neocpu.global_search.network.explain import explain

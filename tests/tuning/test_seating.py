@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.seating import timeable
 

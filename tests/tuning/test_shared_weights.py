@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.cpu import Cpu, isa_of
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import Cpu, isa_of
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.topi.table import implementation_of

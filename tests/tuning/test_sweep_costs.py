@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind, Sweep, SweepKind
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind, Sweep, SweepKind
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.sweep.geometry import SweepConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tvm
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.table import space_of

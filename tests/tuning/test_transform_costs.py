@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload

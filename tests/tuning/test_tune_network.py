@@ -12,7 +12,7 @@ import pytest
 import tvm
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.record import IN_NETWORK
+from tvm_neocpu.core.network.record import IN_NETWORK
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
 from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.runtime.process import threads

@@ -31,9 +31,9 @@ from tvm_neocpu.codegen.kernel_threads import Backlog, KernelThreads, kernel_thr
 from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.codegen.scratch import scratch_folder
-from tvm_neocpu.core.cores import physical_cores
+from tvm_neocpu.core.machine.cores import physical_cores
 from tvm_neocpu.runtime.files.linker import c_compiler
-from tvm_neocpu.topi.tir.forget_locals import is_compacted
+from tvm_neocpu.topi.tir.tiles.forget_locals import is_compacted
 
 # The kernels of a build that share a module. A trivial kernel takes 41 ms of CPU in a module of its
 # own, 21 in one of four, 18 in one of eight (Ice Lake, two cores of a virtual machine, busy). What

@@ -15,8 +15,8 @@ from tvm.ir.transform import PassContext
 from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_threads import kernel_threads
-from tvm_neocpu.core.cores import physical_cores
-from tvm_neocpu.topi.tir.forget_locals import is_compacted
+from tvm_neocpu.core.machine.cores import physical_cores
+from tvm_neocpu.topi.tir.tiles.forget_locals import is_compacted
 
 # A module costs some 10 ms by itself; many modules share the cores evenly.
 KERNELS_PER_MODULE = 8

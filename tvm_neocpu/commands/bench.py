@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.commands.bench_deploy import bench_deploy
-from tvm_neocpu.commands.bench_kernels import bench_kernels
-from tvm_neocpu.commands.bench_model import bench_model
-from tvm_neocpu.commands.bench_plan import bench_plan
-from tvm_neocpu.commands.bench_throughput import bench_throughput
+from tvm_neocpu.commands.parts.bench_deploy import bench_deploy
+from tvm_neocpu.commands.parts.bench_kernels import bench_kernels
+from tvm_neocpu.commands.parts.bench_model import bench_model
+from tvm_neocpu.commands.parts.bench_plan import bench_plan
+from tvm_neocpu.commands.parts.bench_throughput import bench_throughput
+from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.contrib.peers.compare import (
     BF16_TOLERANCE,
     TOLERANCE,
@@ -31,8 +31,8 @@ from tvm_neocpu.contrib.peers.quantised import expected_outputs, sums_saturate_h
 from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES_IN, ONNX_RUNTIME, OURS, Engine, is_ours
+from tvm_neocpu.core.accuracy.precision import BF16, FP32
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.precision import BF16, FP32
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.runtime.session import HINTS

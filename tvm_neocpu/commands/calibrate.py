@@ -14,14 +14,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tvm_neocpu.commands import cli
-from tvm_neocpu.commands.busy_machine import warn_of_others
+from tvm_neocpu.commands.shared import cli
+from tvm_neocpu.commands.shared.busy_machine import warn_of_others
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cache_sizes import cache_sizes
-from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.machine.cache_sizes import cache_sizes
+from tvm_neocpu.core.machine.cpu import MIB, Cpu
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.runtime.process.busy import load_of_others
 from tvm_neocpu.runtime.process.calibration_place import VARIABLE, chosen_path

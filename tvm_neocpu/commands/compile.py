@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvm_neocpu.commands import cli, disk, networks
-from tvm_neocpu.commands.precision import add_precision_options, in_precision
+from tvm_neocpu.commands.shared import cli, disk, networks
+from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.exporting.write_module import check_place
 from tvm_neocpu.runtime.files.linker import c_compiler
 from tvm_neocpu.runtime.files.module_file import SUFFIXES

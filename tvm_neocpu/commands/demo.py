@@ -16,16 +16,16 @@ import tvm
 from rich.table import Table
 
 from tvm_neocpu import pipeline, relay
-from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.commands.exit_codes import INTERRUPTED
-from tvm_neocpu.commands.tuning_session import network_session
+from tvm_neocpu.commands.parts.tuning_session import network_session
+from tvm_neocpu.commands.shared import cli, disk
+from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import Timing, compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tvm_neocpu.commands import cli, disk
+from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cache_sizes import cache_sizes
-from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import first_line
+from tvm_neocpu.core.machine.cache_sizes import cache_sizes
+from tvm_neocpu.core.machine.cores import allowed_cpus, physical_cores
 from tvm_neocpu.runtime.files.linker import c_compiler
 from tvm_neocpu.runtime.process import threads
 

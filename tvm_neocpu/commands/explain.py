@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.commands.precision import add_precision_options, in_precision, layers_table
+from tvm_neocpu.commands.shared import cli, disk
+from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision, layers_table
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explain_model import explain_model

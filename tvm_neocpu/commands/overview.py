@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
-from tvm_neocpu.commands.exit_codes import CLOSED_PIPE, INTERRUPTED, USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import CLOSED_PIPE, INTERRUPTED, USER_ERROR
 from tvm_neocpu.version import __version__
 
 # The command -> what it does. Its module is `tvm_neocpu.commands.NAME`, whose `main` takes words.

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.commands.precision import add_precision_options, in_precision
+from tvm_neocpu.commands.shared import cli, disk
+from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
 from tvm_neocpu.contrib.kernels.tile_peak import peak_kernel
@@ -38,7 +38,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
 from tvm_neocpu.contrib.profile.watch_calls import TURNS
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes

@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.commands import cli, disk, networks
+from tvm_neocpu.commands.shared import cli, disk, networks
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.frontend.reading.onnx_model import (
     declared_shape,

@@ -12,11 +12,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.commands.record_tables import best_rows, network_rows, workload_rows
-from tvm_neocpu.commands.records_plot import add_plot_options, plot
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.commands.parts.record_tables import best_rows, network_rows, workload_rows
+from tvm_neocpu.commands.parts.records_plot import add_plot_options, plot
+from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database import places
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.commands import cli, disk, networks
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.commands.shared import cli, disk, networks
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.runtime.calls.timing import time_calls
 from tvm_neocpu.runtime.session import HINTS, CompiledSession
 

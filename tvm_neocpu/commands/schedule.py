@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from tvm_neocpu.commands import cli, disk
+from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.schedule import page, table
 from tvm_neocpu.contrib.schedule.as_json import as_json

@@ -15,18 +15,18 @@ from typing import Any
 
 import onnx
 
-from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.commands.busy_machine import warn_of_others
-from tvm_neocpu.commands.exit_codes import INTERRUPTED
-from tvm_neocpu.commands.precision import add_precision_options, in_precision
-from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
-from tvm_neocpu.commands.tune_workload import tune_workload
-from tvm_neocpu.commands.tuning_session import network_session
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.commands.parts.tune_fleet import add_fleet_options, check_target, open_fleet
+from tvm_neocpu.commands.parts.tune_workload import tune_workload
+from tvm_neocpu.commands.parts.tuning_session import network_session
+from tvm_neocpu.commands.shared import cli, disk
+from tvm_neocpu.commands.shared.busy_machine import warn_of_others
+from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
+from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
-from tvm_neocpu.core.fallback import tell
-from tvm_neocpu.core.plural import plural
-from tvm_neocpu.core.verdict import Verdict
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.fallback import tell
+from tvm_neocpu.core.messages.plural import plural
+from tvm_neocpu.core.network.verdict import Verdict
 from tvm_neocpu.folded_network import FoldedNetwork, opener
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.lowering.waking_threads import SAID

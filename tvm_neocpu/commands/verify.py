@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from rich.table import Table
 
-from tvm_neocpu.commands import cli, disk, networks
+from tvm_neocpu.commands.shared import cli, disk, networks
 from tvm_neocpu.contrib.peers.compare import TOLERANCE
 from tvm_neocpu.contrib.peers.quantised import expected_outputs
 from tvm_neocpu.contrib.verify import engines

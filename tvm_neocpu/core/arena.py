@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tvm_neocpu.core.alignment import ALIGNMENT
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 
 # How often a sequence is changed. NASNet-A large: 5 ms each.
 ROUNDS = 100

@@ -17,8 +17,8 @@ from tvm_neocpu.codegen.bytecode.executable import (
 from tvm_neocpu.codegen.bytecode.lift_weights import lift_weights
 from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
 from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
-from tvm_neocpu.core.alignment import ALIGNMENT
-from tvm_neocpu.core.weight_transform import Transformed, WeightTransform, content_key
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
+from tvm_neocpu.core.network.weight_transform import Transformed, WeightTransform, content_key
 from tvm_neocpu.runtime.files.file_tail import Tail, Weight, append_tail
 from tvm_neocpu.runtime.files.module_info import ModuleInfo
 

@@ -20,10 +20,10 @@ from tvm.support import cc
 from tvm_neocpu.codegen.kernel_threads import kernel_threads
 from tvm_neocpu.codegen.late_weights import LateWeights
 from tvm_neocpu.codegen.scratch import check_room, scratch_folder
-from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError
-from tvm_neocpu.core.weight_transform import Transformed
+from tvm_neocpu.core.machine.cores import physical_cores
+from tvm_neocpu.core.network.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
 from tvm_neocpu.runtime.files.file_tail import Tail, append_tail
 from tvm_neocpu.runtime.files.linker import (

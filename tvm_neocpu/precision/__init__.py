@@ -5,7 +5,7 @@ problem        the layers' schemes in all precisions, their noise -> global_sear
 choose         the fastest plan within the bound, checked on data -> an ONNX model
 report         what was chosen, and what the bound costs
 
-What a user asks for is a :class:`~tvm_neocpu.core.precision.Request`. What is chosen is written
-as an ONNX model, with Q and DQ around layers in int8 (:mod:`tvm_neocpu.quantizing`) and metadata
-that name those in half precision, and compiled as any other.
+What a user asks for is a :class:`~tvm_neocpu.core.accuracy.precision.Request`. What is chosen is
+written as an ONNX model, with Q and DQ around layers in int8 (:mod:`tvm_neocpu.quantizing`) and
+metadata that name those in half precision, and compiled as any other.
 """

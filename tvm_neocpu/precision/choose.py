@@ -10,10 +10,8 @@ from types import MappingProxyType
 
 import onnx
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.errors import ShapeError
-from tvm_neocpu.core.output_noise import OutputNoise
-from tvm_neocpu.core.precision import (
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
+from tvm_neocpu.core.accuracy.precision import (
     AUTO,
     FP32,
     HALF_DTYPES,
@@ -22,6 +20,8 @@ from tvm_neocpu.core.precision import (
     AccuracyData,
     Request,
 )
+from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
 from tvm_neocpu.pipeline import choose_plan, fold

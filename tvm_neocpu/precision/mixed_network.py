@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
+from tvm_neocpu.core.accuracy.precision import AUTO, HALF_DTYPES, INT8
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.half import BF16
-from tvm_neocpu.core.output_noise import OutputNoise
-from tvm_neocpu.core.precision import AUTO, HALF_DTYPES, INT8
+from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.frontend.reading.half_metadata import asking_for_halves
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.half_noise import measure_bf16

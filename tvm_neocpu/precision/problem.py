@@ -8,15 +8,15 @@ from functools import partial
 
 from onnx import numpy_helper
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4, Sweep, SweepKind
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.half import BY_DTYPE
-from tvm_neocpu.core.layout import NCHW
-from tvm_neocpu.core.output_noise import OutputNoise
-from tvm_neocpu.core.precision import INT8, NAMES
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
+from tvm_neocpu.core.accuracy.precision import INT8, NAMES
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import BY_DTYPE
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, Shape4, Sweep, SweepKind
+from tvm_neocpu.core.network.layout import NCHW
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, U8S8
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes

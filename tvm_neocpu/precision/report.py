@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm_neocpu.core.plural import plural
-from tvm_neocpu.core.precision import AUTO, FP32, HALF_DTYPES, INT8
+from tvm_neocpu.core.accuracy.precision import AUTO, FP32, HALF_DTYPES, INT8
+from tvm_neocpu.core.messages.plural import plural
 
 
 @dataclass(frozen=True)

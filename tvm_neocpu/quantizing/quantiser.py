@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import onnx
 
+from tvm_neocpu.core.accuracy.largest_error import largest_error
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.largest_error import largest_error
-from tvm_neocpu.core.output_noise import OutputNoise
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.sensitivity import measure_noise
 from tvm_neocpu.quantizing.calibration.observe import observe_extremes, observe_histograms

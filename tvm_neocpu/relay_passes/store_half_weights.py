@@ -13,11 +13,11 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.equal_keys import kth_of_equal
-from tvm_neocpu.core.half import BY_DTYPE, Half
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import BY_DTYPE, Half
+from tvm_neocpu.core.network.equal_keys import kth_of_equal
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, HALF_WEIGHTS, Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.constants import Array
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.half_weights import half_layers, half_weights

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import CalibrationError
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.runtime.process.calibration_place import VARIABLE, chosen_path
 
 VERSION = 1

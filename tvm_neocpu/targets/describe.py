@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from tvm.target import Target
 
-from tvm_neocpu.core.cache_sizes import cache_sizes
-from tvm_neocpu.core.cpu import Cpu, feature_hash, isa_of
-from tvm_neocpu.core.dot import dots_of
-from tvm_neocpu.core.half import halves_of
-from tvm_neocpu.core.matrix_unit import matrix_unit_of
+from tvm_neocpu.core.machine.cache_sizes import cache_sizes
+from tvm_neocpu.core.machine.cpu import Cpu, feature_hash, isa_of
+from tvm_neocpu.core.machine.dot import dots_of
+from tvm_neocpu.core.machine.half import halves_of
+from tvm_neocpu.core.machine.matrix_unit import matrix_unit_of
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.targets import llvm

@@ -1,7 +1,8 @@
 """What LLVM does not tell about a CPU: caches, issue widths and bandwidths of CPUs not at hand.
 
-A family holds only the fields in which it differs from the defaults of :class:`core.cpu.Cpu`; a
-CPU without a line here has all the defaults. :func:`origin_of` says where a figure comes from:
+A family holds only the fields in which it differs from the defaults of
+:class:`core.machine.cpu.Cpu`; a CPU without a line here has all the defaults. :func:`origin_of`
+says where a figure comes from:
 
 - *vendor*: sizes of L1 and L2, issue widths and latencies, from the guides in :data:`GUIDES`;
 - *published*: what others measured or wrote down, on the machine that :data:`PUBLISHED` names;
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TypeAlias
 
-from tvm_neocpu.core.cpu import KIB, MIB, Cpu
+from tvm_neocpu.core.machine.cpu import KIB, MIB, Cpu
 
 # Field of `Cpu` -> value: bytes, GHz, vector instructions or bytes per cycle, cycles.
 Family: TypeAlias = Mapping[str, float]

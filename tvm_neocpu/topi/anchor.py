@@ -14,9 +14,9 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import Types
-from tvm_neocpu.core.workload import Workload
 
 ANCHOR_KEY = "neocpu.anchor"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from tvm import te, tirx
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import Operand, Role, Shape, Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Operand, Role, Shape, Workload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of

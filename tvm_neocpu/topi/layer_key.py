@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 

@@ -17,11 +17,11 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.half import is_widened
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import is_widened
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.classic_knobs import ClassicKnob
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 from tvm import tirx
 from tvm.s_tir import Schedule, ScheduleError
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import TemplateError, first_line
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
 from tvm_neocpu.topi.schedule.generic import schedule_behind, schedule_generic
 from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
 from tvm_neocpu.topi.schedule.steps import find_block
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.table import implementation_of, types_of
-from tvm_neocpu.topi.tir.forget_locals import forget_locals
-from tvm_neocpu.topi.tir.narrow_indices import narrow_indices
+from tvm_neocpu.topi.tir.functions.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
+from tvm_neocpu.topi.tir.tiles.forget_locals import forget_locals
 
 _LOG = logging.getLogger("tvm_neocpu")
 

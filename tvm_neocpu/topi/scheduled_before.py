@@ -9,7 +9,7 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import tirx
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.schedule_function import schedule_function
 
 # Functions to remember; a network has at most some 150 that differ.

@@ -6,10 +6,10 @@ A new operator or algorithm is one line of :data:`BUILT_IN`. From outside the pa
 
 from __future__ import annotations
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.batch_matmul.operator import BATCH_MATMUL, BATCH_MATMUL_PACK
 from tvm_neocpu.topi.conv2d.operator import CONV2D
 from tvm_neocpu.topi.conv2d_amx.implementation import BF16_TILES, INTEGER_TILES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.errors import WorkloadTextError
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.table import operators
 
 

@@ -14,14 +14,14 @@ from math import inf
 from statistics import median
 from typing import TypeAlias
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import Candidate, layouts_of
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, Shape4
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
 from tvm_neocpu.topi.table import fits, implementation_of, refusal
 from tvm_neocpu.tuning.database.log import TuningLogWarning

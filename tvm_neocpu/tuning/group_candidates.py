@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import Candidate, layouts_of
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layer_group import GroupCandidate, GroupNode, LayerGroup
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.fused_block.cost import (
     best_block,
     priced,

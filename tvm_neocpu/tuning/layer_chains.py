@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode
 from tvm_neocpu.core.types import FP32
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.member import Member

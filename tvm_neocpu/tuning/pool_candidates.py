@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Sweep, SweepKind
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, Sweep, SweepKind
+from tvm_neocpu.core.network.layer_group import GroupCandidate, GroupNode, LayerGroup
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pool_cost import best_group, saved_share, workload_of

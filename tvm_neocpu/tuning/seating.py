@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Operand, Role, Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import Candidate, layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.table import implementation_of
 

@@ -12,12 +12,12 @@ from math import exp, log
 from statistics import fmean
 from typing import TypeAlias
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import GraphNode, Sweep
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.record import Record, best_seconds
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import GraphNode, Sweep
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.record import Record, best_seconds
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import Predictions, favoured_of
 from tvm_neocpu.topi.table import Brought, bring, brought, space_of
 from tvm_neocpu.tuning.task import Task

@@ -12,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.conv_graph import Shape4
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.record import Record, best_seconds
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import Shape4
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.record import Record, best_seconds
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload

@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import HELD, Plan
-from tvm_neocpu.core.plural import plural
-from tvm_neocpu.core.record import IN_NETWORK, Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.plural import plural
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import HELD, Plan
+from tvm_neocpu.core.network.record import IN_NETWORK, Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLog

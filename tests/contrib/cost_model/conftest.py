@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.contrib.cost_model.readings import Readings, readings_of
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.targets.families import with_family
 from tvm_neocpu.tuning.database.log import load_log
 

@@ -6,8 +6,8 @@ import pytest
 
 from tvm_neocpu.contrib.cost_model.quality import Judged, by_kind, judge, network_summary, summary
 from tvm_neocpu.contrib.cost_model.readings import Layer, Readings, kind_of, readings_of
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.record import IN_NETWORK, ISOLATED, Record, Stamp
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.record import IN_NETWORK, ISOLATED, Record, Stamp
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 

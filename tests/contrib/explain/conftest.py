@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.fallback import Coverage, Fallback, Fixed
-from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.messages.fallback import Coverage, Fallback, Fixed
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.layer_group import GroupCandidate, GroupNode
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_neocpu.contrib.explain import words
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

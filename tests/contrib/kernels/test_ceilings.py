@@ -15,7 +15,7 @@ from tvm_neocpu.contrib.kernels.ceilings import (
     ForkKernel,
     PeakKernel,
 )
-from tvm_neocpu.core.dot import PORTABLE_BF16
+from tvm_neocpu.core.machine.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8
 from tvm_neocpu.targets import parse_target
 

@@ -15,8 +15,8 @@ from tvm_neocpu.contrib.kernels.measure import (
     time_kernel,
     time_workloads,
 )
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import ranked

@@ -15,7 +15,7 @@ from tvm_neocpu.contrib.kernels.measure_machine import (
     parameters,
     probes,
 )
-from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, KIB, MIB, Cpu
 from tvm_neocpu.targets import parse_target
 
 CPU = Cpu("haswell", AVX2, 4, l2=256 * KIB, l3=8 * MIB, fma_per_cycle=2)

@@ -11,7 +11,7 @@ from rich.console import Console
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.kernels.measure import KernelTime
 from tvm_neocpu.contrib.kernels.report import as_json, show, totals
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig

@@ -10,7 +10,7 @@ import pytest
 from tvm_neocpu.contrib.kernels import ceilings, tile_peak
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.contrib.kernels.tile_peak import TilePeakKernel, peak_kernel
-from tvm_neocpu.core.matrix_unit import MatrixUnit
+from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, U8S8, Types
 from tvm_neocpu.targets import parse_target
 

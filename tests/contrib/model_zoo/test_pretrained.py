@@ -11,7 +11,7 @@ import pytest
 from onnx_net import TOLERANCE, run
 
 from tvm_neocpu import relay
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.shared import cli
 from tvm_neocpu.contrib.model_zoo import pretrained as module
 from tvm_neocpu.contrib.model_zoo.pretrained import PACKAGES, pretrained
 from tvm_neocpu.core.errors import MissingPackageError, ShapeError, UnknownModelError

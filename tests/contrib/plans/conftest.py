@@ -14,8 +14,8 @@ from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.plans.result import NetworkPlans, PlanResult, scheme_times
 from tvm_neocpu.contrib.plans.runner import CallTime
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target

@@ -10,8 +10,8 @@ import pytest
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.plans.runner import PlanRunner
 from tvm_neocpu.contrib.plans.spread import plans_of
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import ranked

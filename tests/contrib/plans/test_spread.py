@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, plans_of
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.tuning.database.history import History

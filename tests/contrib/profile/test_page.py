@@ -14,9 +14,9 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.profile.page import render
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 from tvm_neocpu.contrib.profile.watch_calls import Call
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
-from tvm_neocpu.core.fallback import Coverage
+from tvm_neocpu.core.messages.fallback import Coverage
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph

@@ -13,7 +13,7 @@ import pytest
 from onnx_net import Net
 
 from tvm_neocpu.commands import profile
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import page

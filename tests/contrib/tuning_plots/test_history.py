@@ -9,7 +9,7 @@ import pytest
 from tvm_neocpu.contrib.tuning_plots.chart import Axis
 from tvm_neocpu.contrib.tuning_plots.history import history_of, rank_correlation
 from tvm_neocpu.contrib.tuning_plots.page import render, render_svg
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 

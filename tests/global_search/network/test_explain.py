@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.global_search import Solution
 from tvm_neocpu.global_search.network import choose, prices

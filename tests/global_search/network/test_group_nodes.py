@@ -10,12 +10,12 @@ from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.layer_group import GroupCandidate, GroupNode, LayerGroup
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts, plan_of, solution_of
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.solvers.methods import solve

@@ -11,12 +11,12 @@ from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option, build_layout_graph
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.global_search.network import prices
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tvm_neocpu.core.output_noise import OutputNoise
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.meet_bound import BoundError, meet_bound
 from tvm_neocpu.quantizing.accuracy.sensitivity import measure_noise

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tvm_neocpu.core.half import BF16, FP16, Half
+from tvm_neocpu.core.machine.half import BF16, FP16, Half
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.half_noise import in_type, measure_bf16
 from tvm_neocpu.quantizing.rewriting.choose_nodes import layers_of

@@ -13,7 +13,7 @@ from onnx_text import Array, parsed, peers
 from tvm import relax, tirx
 
 import tvm_neocpu
-from tvm_neocpu.core.fallback import FallbackWarning
+from tvm_neocpu.core.messages.fallback import FallbackWarning
 from tvm_neocpu.relay_passes.batches.outline_rows import Outlined, outline_rows
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of

@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
 from tvm.relax.op.nn import conv2d, instance_norm, max_pool2d, relu, softmax
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.channels.padded_widths import (
     padded_channels,

@@ -7,7 +7,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.relay_passes.channels.widen_groups import (
     WidenGroups,
     block_diagonal,

@@ -12,7 +12,7 @@ from layers_in_groups import CPU, Build, Layers, calls, every_group, lowered
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.layer_group import Bands, Members
+from tvm_neocpu.core.network.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fusing.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.memory.plan_memory import PlanMemory

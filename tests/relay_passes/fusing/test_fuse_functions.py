@@ -9,7 +9,7 @@ import pytest
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
 from tvm_neocpu.topi.anchor import child_blocks

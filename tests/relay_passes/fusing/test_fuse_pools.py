@@ -10,8 +10,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layer_group import Bands, Members
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.fusing.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relax, te
 
-from tvm_neocpu.core.layout import Layout, factors
+from tvm_neocpu.core.network.layout import Layout, factors
 from tvm_neocpu.relay_passes.layouts.channel_moves import (
     ChannelMove,
     Interleave,

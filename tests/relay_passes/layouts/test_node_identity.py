@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 
 op = relax.op

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.layouts.slices import Range, blocked_slice, read_slice, slice_of
 
 BUILDER = relax.BlockBuilder()

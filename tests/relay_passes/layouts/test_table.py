@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import RULES, decided_flow, flow_of

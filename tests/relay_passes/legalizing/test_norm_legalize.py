@@ -7,7 +7,7 @@ import pytest
 from one_module import Case, scheduled_results, script_of
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.targets import parse_target
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)

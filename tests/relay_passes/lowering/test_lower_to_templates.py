@@ -10,10 +10,10 @@ import tvm
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates, layout_key
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -11,7 +11,7 @@ from tvm import relax, te, tirx
 from tvm.relax.op import add, concat, multiply, negative
 from tvm.relax.op.nn import conv2d, max_pool2d, relu
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.ir.regions import count_uses
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates, layout_key
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue

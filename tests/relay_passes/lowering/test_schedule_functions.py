@@ -9,14 +9,14 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.memory.plan_memory import PlanMemory
 from tvm_neocpu.topi.schedule_function import anchor_of
-from tvm_neocpu.topi.tir.forget_locals import COMPACTED, is_compacted
-from tvm_neocpu.topi.tir.memory_params import workspaces_of
+from tvm_neocpu.topi.tir.functions.memory_params import workspaces_of
+from tvm_neocpu.topi.tir.tiles.forget_locals import COMPACTED, is_compacted
 
 op = relax.op
 CPU = Cpu("haswell", AVX2, cores=2)

@@ -17,7 +17,7 @@ from tvm.relax.op.nn import conv2d, relu
 from tvm_neocpu import relay
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.model_zoo import zoo
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.pipeline import lower
 from tvm_neocpu.relay_passes.lowering.waking_threads import (
     SAID,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nests import SKYLAKE
 from tvm import relax
 
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
 from tvm_neocpu.relay_passes.operators.deform_conv2d import (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.dense import DENSE_FORM

@@ -21,7 +21,7 @@ from relax_net import (
 from tvm import relax
 
 from tvm_neocpu.core.errors import PlanError
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout

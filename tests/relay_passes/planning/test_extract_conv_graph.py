@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind, Shape4
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind, Shape4
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload

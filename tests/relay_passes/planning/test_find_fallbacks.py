@@ -11,8 +11,8 @@ from every_time import slow_but
 from tvm import relax, tirx, topi
 
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.fallback import Coverage
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.messages.fallback import Coverage
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks

@@ -10,10 +10,10 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
 from tests.support.relax_net import module
-from tvm_neocpu.core.conv_graph import ConvGraph, SweepKind
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph, SweepKind
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import FoldedNetwork
 from tvm_neocpu.pipeline import apply_plan, compute_templates, search_plan
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore

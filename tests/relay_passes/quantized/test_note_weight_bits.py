@@ -9,8 +9,8 @@ import pytest
 from one_function import module_of
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import dots_of
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import dots_of
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.operators.padded_conv2d import OP, padded_workload

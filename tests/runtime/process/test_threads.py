@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from tvm_neocpu.core.cores import allowed_cpus, physical_cores
+from tvm_neocpu.core.machine.cores import allowed_cpus, physical_cores
 from tvm_neocpu.runtime.process import threads
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tvm_neocpu.core.cores import allowed_cpus
+from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.runtime.streams import cores, waking
 from tvm_neocpu.runtime.streams.cores import run_here_on, workers_here
 from tvm_neocpu.runtime.streams.waking import Waking

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_dags import dags, random_dag
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import SearchCutError
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.scheduling.graph.price import Price, Profiler, impossible
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.partition import greedy as greedy_module

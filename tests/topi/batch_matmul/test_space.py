@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulGeometry, misfit
 from tvm_neocpu.topi.batch_matmul.space import accepts, space

@@ -8,7 +8,7 @@ import pytest
 from nests import SKYLAKE, nest
 from samples import BIAS, check
 
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry, misfit
 from tvm_neocpu.topi.batch_matmul.template import pieces_of
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload

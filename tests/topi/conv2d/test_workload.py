@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tvm_neocpu.core.network.workload import Role
 from tvm_neocpu.core.types import Types, uniform
-from tvm_neocpu.core.workload import Role
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 STEM = ConvWorkload(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.matrix_unit import MatrixUnit
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.space import accepts, bf16_space, integer_space

@@ -10,7 +10,7 @@ import tvm
 from samples import HOST, check
 from template_workloads import epilogues
 
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8, Types
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

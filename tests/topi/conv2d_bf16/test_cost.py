@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.dot import VDPBF16PS
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VDPBF16PS
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import PORTABLE_BF16, VDPBF16PS
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import PORTABLE_BF16, VDPBF16PS
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config, Bf16Geometry, misfit

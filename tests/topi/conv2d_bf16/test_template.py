@@ -11,8 +11,8 @@ import pytest
 import tvm
 from samples import HOST, assert_close, run, sample
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import BFDOT, PORTABLE_BF16, VDPBF16PS, DotProduct
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import BFDOT, PORTABLE_BF16, VDPBF16PS, DotProduct
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved

@@ -9,7 +9,7 @@ import pytest
 from nests import nest
 from samples import check
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

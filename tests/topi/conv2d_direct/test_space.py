@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds
 from tvm_neocpu.topi.conv2d_direct.space import accepts, chunkings, out_blocks, space

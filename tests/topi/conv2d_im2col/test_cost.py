@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.cpus import ZEN_3
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds as direct_seconds
 from tvm_neocpu.topi.conv2d_direct.space import space as direct_space

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.space import (
     accepts,

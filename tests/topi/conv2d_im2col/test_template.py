@@ -13,7 +13,7 @@ from nests import SKYLAKE, nest
 from samples import BIAS, check, run, stored
 
 from tests.support.cpus import ZEN_3
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col import template
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import VPDPBUSD, VPMADDWD
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VPDPBUSD, VPMADDWD
+from tvm_neocpu.core.network.candidate import Candidate
 from tvm_neocpu.core.types import FP32, U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer.cost import predict_seconds

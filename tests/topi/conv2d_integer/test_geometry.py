@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import PORTABLE_4, VPMADDWD
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import PORTABLE_4, VPMADDWD
 from tvm_neocpu.core.types import U8S8, U8S16
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer.geometry import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import VPDPBUSD, VPMADDWD, VPMADDWD_512
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VPDPBUSD, VPMADDWD, VPMADDWD_512
 from tvm_neocpu.core.types import U8S8, U8S16
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer.space import accepts, space, word_blocks

@@ -12,9 +12,9 @@ from nests import nest
 from samples import HOST, per_channel, requantized, run, stored
 from tvm import te
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import dots_of
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import dots_of
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.dot import VPDPBUSD
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VPDPBUSD
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer import cost as single

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
-from tvm_neocpu.core.dot import SDOT, VPDPBUSD, VPMADDUBSW, VPMADDWD, VPMADDWD_512
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.machine.dot import SDOT, VPDPBUSD, VPMADDUBSW, VPMADDWD, VPMADDWD_512
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import misfit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from nests import nest
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import dots_of
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import dots_of
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_split.cost import predict_seconds

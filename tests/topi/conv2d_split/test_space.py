@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import dots_of
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import dots_of
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from samples import HOST, Array, compiled, stored, unwritten
 from tvm import te
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import dots_of
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import dots_of
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved

@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,

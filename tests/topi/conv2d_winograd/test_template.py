@@ -13,8 +13,8 @@ from samples import HOST, run, stored
 from tvm import te
 from tvm.s_tir import SBlockRealize
 
-from tvm_neocpu.core.cpu import AVX2, MIB, NEON, Cpu
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.machine.cpu import AVX2, MIB, NEON, Cpu
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.definition import PAD
@@ -29,7 +29,7 @@ from tvm_neocpu.topi.conv2d_winograd.template import compute
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule import prologue
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
-from tvm_neocpu.topi.tir.rewrite_loops import over_body
+from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body
 
 CHANNELS, FILTERS, SIDE = 512, 16, 12
 CONV = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), padding=(1, 1, 1, 1))

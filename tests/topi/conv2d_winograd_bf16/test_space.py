@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.dot import VDPBF16PS
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VDPBF16PS
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT

@@ -11,10 +11,10 @@ import pytest
 import tvm
 from samples import HOST, run, sample
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import PORTABLE_BF16
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import PORTABLE_BF16
+from tvm_neocpu.core.network.weight_transform import BF16, WeightTransform
 from tvm_neocpu.core.types import BF16_WEIGHTS
-from tvm_neocpu.core.weight_transform import BF16, WeightTransform
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig

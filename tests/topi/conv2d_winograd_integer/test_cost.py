@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import VPDPBUSD, VPDPWSSD, VPMADDWD
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VPDPBUSD, VPDPWSSD, VPMADDWD
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import VPDPBUSD, VPDPWSSD, VPMADDWD
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VPDPBUSD, VPDPWSSD, VPMADDWD
 from tvm_neocpu.core.types import U8S8, U8S16
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT

@@ -12,8 +12,8 @@ import tvm
 from nests import nest
 from samples import HOST, run, stored
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved

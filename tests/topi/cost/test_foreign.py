@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import AVX2, KIB, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, KIB, Cpu
 from tvm_neocpu.topi.cost.foreign import (
     FOREIGN_L2_CYCLES,
     FOREIGN_L3_CYCLES,

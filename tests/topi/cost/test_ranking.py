@@ -9,10 +9,10 @@ from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, U8S8, U8S16, Types, uniform
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.topi.cost.roofline import (
     CHUNK_CYCLES,
     MIN_PREFETCHED_BYTES,

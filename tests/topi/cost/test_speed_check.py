@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.fallback import Coverage, Fallback, Fixed
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.messages.fallback import Coverage, Fallback, Fixed
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost import speed_check
 from tvm_neocpu.topi.cost.ranking import best_per_layout

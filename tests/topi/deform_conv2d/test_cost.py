@@ -8,7 +8,7 @@ import pytest
 from deformable import SAME
 from nests import SKYLAKE
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds as direct_seconds
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.deform_conv2d.cost import predict_seconds

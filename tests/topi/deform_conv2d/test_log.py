@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.deform_conv2d.log import decode

@@ -8,7 +8,7 @@ import pytest
 from deformable import SAME
 from nests import SKYLAKE
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformGeometry
 from tvm_neocpu.topi.deform_conv2d.space import chunkings, in_blocks, space
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nests import SKYLAKE, nest
 from samples import BIAS, as_read, check, compiled, stored
 
-from tvm_neocpu.core.candidate import layouts_of
+from tvm_neocpu.core.network.candidate import layouts_of
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.deform_conv2d.reference import deformed
 from tvm_neocpu.topi.deform_conv2d.space import space

@@ -9,8 +9,8 @@ from deformable import DEFORMS, deformables
 from hypothesis import given
 
 from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.core.network.workload import Role
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Role
 from tvm_neocpu.topi.deform_conv2d.text import EXAMPLE, parse
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 from tvm_neocpu.topi.workload_text import parse_workload

@@ -7,7 +7,7 @@ import pytest
 from nests import SKYLAKE, nest
 from samples import BIAS, check
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.template import pack_weight
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.core.network.workload import Role
 from tvm_neocpu.core.types import Types, uniform
-from tvm_neocpu.core.workload import Role
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.workload_text import parse_workload
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.dot import VDPBF16PS
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.dot import VDPBF16PS
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -10,8 +10,8 @@ import pytest
 import tvm
 from samples import assert_close, run
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import PORTABLE_BF16, VDPBF16PS
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import PORTABLE_BF16, VDPBF16PS
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.cost.ranking import predict_seconds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.dot import BYTES_BY_VPMADDWD, VPMADDWD
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.dot import BYTES_BY_VPMADDWD, VPMADDWD
 from tvm_neocpu.core.types import FP32, U8S8
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.topi.dense.workload import DenseWorkload

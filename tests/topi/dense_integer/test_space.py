@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import BYTES_BY_VPMADDWD, VPDPBUSD, VPMADDWD, VPMADDWD_512
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.machine.dot import BYTES_BY_VPMADDWD, VPDPBUSD, VPMADDWD, VPMADDWD_512
 from tvm_neocpu.core.types import U8S8, U8S16
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_integer.space import space

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, Cpu
-from tvm_neocpu.core.layer_group import Bands
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, KIB, Cpu
+from tvm_neocpu.core.network.layer_group import Bands
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -7,8 +7,8 @@ from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.layer_group import Bands
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.network.layer_group import Bands
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.fused_block.course import Course, Rows
 
 # A 3x3 layer behind a 1x1 layer, both of 8 rows; then a 1x1 layer.

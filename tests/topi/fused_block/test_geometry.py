@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.layer_group import Bands
+from tvm_neocpu.core.network.layer_group import Bands
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry

@@ -15,8 +15,8 @@ from samples import compiled
 from tvm import te, tirx, topi
 from tvm.tirx import For, ForKind, IfThenElse
 
-from tvm_neocpu.core.conv_graph import RowWindow
-from tvm_neocpu.core.cpu import KIB, Cpu
+from tvm_neocpu.core.machine.cpu import KIB, Cpu
+from tvm_neocpu.core.network.conv_graph import RowWindow
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -28,7 +28,7 @@ from tvm_neocpu.topi.fused_block.template import layers_of, members_key
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule import generic
 from tvm_neocpu.topi.schedule_function import schedule_function
-from tvm_neocpu.topi.tir.rewrite_loops import block_with
+from tvm_neocpu.topi.tir.loops.rewrite_loops import block_with
 
 CPU: Cpu = parse_target("llvm").cpu
 

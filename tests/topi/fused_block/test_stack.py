@@ -12,7 +12,7 @@ import tvm
 from samples import compiled
 from tvm import tirx
 
-from tvm_neocpu.core.layer_group import Bands
+from tvm_neocpu.core.network.layer_group import Bands
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

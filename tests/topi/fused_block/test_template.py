@@ -11,7 +11,7 @@ import tvm
 from samples import compiled
 from tvm import te, tirx
 
-from tvm_neocpu.core.layer_group import Bands
+from tvm_neocpu.core.network.layer_group import Bands
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

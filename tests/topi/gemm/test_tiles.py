@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, KIB, Cpu
 from tvm_neocpu.topi.gemm.tiles import (
     Tiles,
     block_shapes,

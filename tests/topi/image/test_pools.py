@@ -9,7 +9,7 @@ import pytest
 from one_module import Case, scheduled_results, script_of
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.image.pools import Windows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.space import accepts, space
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload

@@ -11,7 +11,7 @@ from nests import nest
 from samples import Epilogue, check
 from tvm import topi
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig

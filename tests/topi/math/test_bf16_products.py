@@ -10,9 +10,9 @@ import tvm
 from samples import HOST, run
 from tvm import te
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.math.bf16_products import rounded_bits
-from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
+from tvm_neocpu.topi.tir.instructions.plant_bf16 import plant_bf16
 
 
 def numbers() -> npt.NDArray[np.float32]:

@@ -12,8 +12,8 @@ import tvm
 from samples import run
 from tvm import te
 
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, FP32, Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import ranked

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.matrix_unit import ROWS
+from tvm_neocpu.core.machine.matrix_unit import ROWS
 from tvm_neocpu.topi.math.matrix_tiles import cut
 
 

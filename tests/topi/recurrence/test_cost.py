@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.topi.recurrence.cost import predict_seconds
 from tvm_neocpu.topi.recurrence.layer import GATES, Activation, RecurrentLayer
 

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.topi.recurrence.cell import Tensors
 from tvm_neocpu.topi.recurrence.layer import Activation, RecurrentLayer
 from tvm_neocpu.topi.recurrence.loops import write_loops

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, SSE, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, KIB, NEON, SSE, Cpu
 from tvm_neocpu.topi.recurrence.layer import Activation, RecurrentLayer
 from tvm_neocpu.topi.recurrence.tiles import Sharing, course_of, cycles_of_step
 

@@ -8,7 +8,7 @@ from one_module import Case, scheduled_results, script_of
 from tvm import relax, te, topi
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule.borders import interior_of
 from tvm_neocpu.topi.schedule.stages import row_attrs

@@ -13,7 +13,7 @@ from nests import nest_of
 from tvm import relax, te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.cpu import AVX2, NEON, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, NEON, Cpu
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import parse_target
@@ -22,7 +22,7 @@ from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.schedule.generic import schedule_behind
 from tvm_neocpu.topi.schedule.steps import block_name
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
-from tvm_neocpu.topi.tir.rewrite_loops import with_small_buffers
+from tvm_neocpu.topi.tir.loops.rewrite_loops import with_small_buffers
 
 op = relax.op
 Build = Callable[..., relax.Expr]

@@ -12,8 +12,8 @@ from samples import compiled
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -12,7 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, SSE, Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, SSE, Cpu, VectorUnit
 from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.schedule import steps
 

@@ -7,7 +7,7 @@ import pytest
 from one_module import Build, Case, fused_module, run, scheduled_results, script_of
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule.transpose import side_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.cpus import ZEN_3
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.topi.sweep.cost import predict_seconds
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

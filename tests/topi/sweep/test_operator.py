@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tvm_neocpu.core.errors import ConfigError, LineError
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.operator import BY_TVM, SWEEP

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.conv_graph import Sweep, SweepKind
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.conv_graph import Sweep, SweepKind
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 

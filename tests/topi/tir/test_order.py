@@ -12,16 +12,16 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_direct.template import compute, packed_shape
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
-from tvm_neocpu.topi.tir.forget_locals import COMPACTED, forget_locals
+from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
+from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES
-from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
-from tvm_neocpu.topi.tir.parts_by_address import parts_by_address
-from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
-from tvm_neocpu.topi.tir.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
-from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY, plant_prefetches
-from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
-from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
-from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
+from tvm_neocpu.topi.tir.prefetch.prefetch_epilogue import prefetch_epilogues
+from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import PREFETCH_KEY, plant_prefetches
+from tvm_neocpu.topi.tir.tiles.forget_locals import COMPACTED, forget_locals
+from tvm_neocpu.topi.tir.tiles.parts_by_address import parts_by_address
+from tvm_neocpu.topi.tir.tiles.whole_vectors import whole_vectors
 
 # Large enough for requests of all three kinds.
 CONV = ConvWorkload(1, 256, 28, 28, 256, (1, 1))

@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 from small_logs import A
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.operator import Implementation

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.record import IN_NETWORK, Stamp
+from tvm_neocpu.core.network.record import IN_NETWORK, Stamp
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload

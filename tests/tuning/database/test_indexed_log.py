@@ -13,10 +13,10 @@ from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -13,8 +13,8 @@ import pytest
 import tvm
 
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.record import Record, Stamp
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.record import Record, Stamp
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

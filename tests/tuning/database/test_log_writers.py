@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.verdict import Settled
+from tvm_neocpu.core.network.verdict import Settled
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog

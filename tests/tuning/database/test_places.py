@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_logs import A, log_of
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database import log_folders, places
 from tvm_neocpu.tuning.database.data_folder import data_folder

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.errors import PlanError
-from tvm_neocpu.core.layer_group import LayerGroup
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import HELD, Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.network.layer_group import LayerGroup
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import HELD, Plan
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.layout import factors
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi import table
 from tvm_neocpu.topi.conv2d.operator import CONV2D
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

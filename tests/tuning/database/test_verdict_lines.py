@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.record import IN_NETWORK, Stamp
-from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.record import IN_NETWORK, Stamp
+from tvm_neocpu.core.network.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload

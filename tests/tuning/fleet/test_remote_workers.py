@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fleet import LoopbackFleet, kill
 
+from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.core.errors import FleetError
-from tvm_neocpu.core.largest_error import largest_error
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.fleet import remote_workers
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.geometry import SweepConfig

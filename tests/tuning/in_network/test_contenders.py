@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.layer_group import LayerGroup
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.layer_group import LayerGroup
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.progress import NoProgress

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.rounds import Rounds, error_number
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns

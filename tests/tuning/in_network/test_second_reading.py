@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tvm_neocpu.core.layer_group import LayerGroup
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.layer_group import LayerGroup
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.second_reading import FINALISTS, faster_again
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN

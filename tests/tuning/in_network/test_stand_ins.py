@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns

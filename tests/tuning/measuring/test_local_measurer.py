@@ -11,7 +11,7 @@ import psutil
 import pytest
 import tvm
 
-from tvm_neocpu.core.cpu import MIB
+from tvm_neocpu.core.machine.cpu import MIB
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.tuning.database.log import TuningLog

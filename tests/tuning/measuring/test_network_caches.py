@@ -7,7 +7,7 @@ import pytest
 import tvm
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
 
-from tvm_neocpu.core.cpu import MIB
+from tvm_neocpu.core.machine.cpu import MIB
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload

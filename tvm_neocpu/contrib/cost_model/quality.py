@@ -15,10 +15,10 @@ from statistics import fmean
 from scipy.stats import spearmanr
 
 from tvm_neocpu.contrib.cost_model.readings import Layer, kind_of
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 
 Predict = Callable[[Workload, Config, Cpu], float]

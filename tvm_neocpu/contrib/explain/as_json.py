@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
-from tvm_neocpu.core.config import knobs
-from tvm_neocpu.core.conv_graph import GraphNode
-from tvm_neocpu.core.fallback import Fallback, Fixed
+from tvm_neocpu.core.messages.fallback import Fallback, Fixed
+from tvm_neocpu.core.network.config import knobs
+from tvm_neocpu.core.network.conv_graph import GraphNode
 from tvm_neocpu.global_search.network.explain import Explanation, GroupRow, NodeRow, TransformRow
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.version import __version__

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvm_neocpu.contrib.explain import words
-from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
-from tvm_neocpu.core.fallback import Fallback, Fixed
+from tvm_neocpu.core.messages.fallback import Fallback, Fixed
+from tvm_neocpu.core.network.conv_graph import GraphNode, NodeKind
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow
 
 NODE_NOTE = (

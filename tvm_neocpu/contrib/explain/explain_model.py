@@ -9,7 +9,7 @@ import onnx
 
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, explain_network
 from tvm_neocpu.contrib.explain.notes import notes_of
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import fold, one_core_plan

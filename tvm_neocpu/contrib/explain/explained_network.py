@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import Coverage
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.fallback import Coverage
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.global_search.network.choose import solution_of
 from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.codegen.network import LOOP
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.relay_passes.batches.row_runs import is_heavy
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions

@@ -16,9 +16,9 @@ from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.svg import network_svg
 from tvm_neocpu.contrib.explain.timed import Timed
 from tvm_neocpu.contrib.html_page import html_page, html_table
-from tvm_neocpu.core.conv_graph import NodeKind
-from tvm_neocpu.core.fallback import Coverage
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.fallback import Coverage
+from tvm_neocpu.core.messages.plural import plural
+from tvm_neocpu.core.network.conv_graph import NodeKind
 from tvm_neocpu.global_search.network.explain import Explanation
 
 GREY = "#8b949e"

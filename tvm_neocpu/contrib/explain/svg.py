@@ -14,8 +14,8 @@ from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.frame import edge_path, framed, short_label
 from tvm_neocpu.contrib.explain.layered import Drawing, Link, Point, draw
 from tvm_neocpu.contrib.explain.timed import Timed, TimedNode
-from tvm_neocpu.core.conv_graph import NodeKind
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
+from tvm_neocpu.core.network.conv_graph import NodeKind
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
 
 BOX = (226.0, 44.0)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tvm_neocpu.contrib.explain import cells, words
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
 
 # Columns of plain output: every row of the zoo's networks fits on one line.
 PLAIN_WIDTH = 240

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import GraphNode
-from tvm_neocpu.core.fallback import Coverage, percent
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.messages.fallback import Coverage, percent
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import GraphNode
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.global_search.network.explain import Explanation
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.topi.table import implementation_of

@@ -16,15 +16,15 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS, DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS, DotProduct
 from tvm_neocpu.core.types import BF16_PRODUCTS, INTEGER_PRODUCTS, Types, uniform
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.math.bf16_products import bf16_dot
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 from tvm_neocpu.topi.math.half_precision import BITS as BF16_BITS
-from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
-from tvm_neocpu.topi.tir.plant_dots import plant_dots
+from tvm_neocpu.topi.tir.instructions.plant_bf16 import plant_bf16
+from tvm_neocpu.topi.tir.instructions.plant_dots import plant_dots
 
 # The peak kernel: reduction steps of a run, length of an operand (divides the steps), vectors.
 STEPS, OPERANDS, VECTORS = 102_400, 128, 2

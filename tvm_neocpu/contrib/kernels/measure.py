@@ -12,10 +12,10 @@ import numpy as np
 import tvm
 
 from tvm_neocpu.contrib.kernels.tile_peak import Ruler
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.topi.kernel import kernel

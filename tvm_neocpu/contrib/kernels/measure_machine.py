@@ -21,7 +21,7 @@ from tvm_neocpu.contrib.kernels.ceilings import (
     PeakKernel,
 )
 from tvm_neocpu.contrib.kernels.read_kernels import ColdReadKernel, ReadKernel
-from tvm_neocpu.core.cpu import MIB, Cpu
+from tvm_neocpu.core.machine.cpu import MIB, Cpu
 from tvm_neocpu.targets import CompileTarget
 
 # What the peak kernel multiplies and what the read kernels sum.

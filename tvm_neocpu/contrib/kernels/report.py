@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.kernels.measure import KernelTime
-from tvm_neocpu.core.config import knobs
+from tvm_neocpu.core.network.config import knobs
 
 
 def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Console) -> None:

@@ -13,14 +13,14 @@ from tvm import tirx
 from tvm.tirx import ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
-from tvm_neocpu.core.dot import ANY_WEIGHTS, word_elements
-from tvm_neocpu.core.matrix_unit import LANES, ROW_BYTES, ROWS, products_of_tiles
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS, word_elements
+from tvm_neocpu.core.machine.matrix_unit import LANES, ROW_BYTES, ROWS, products_of_tiles
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.math import matrix_tiles
 from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS, Cut
-from tvm_neocpu.topi.tir.plant_tiles import with_permission, with_registers
-from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
+from tvm_neocpu.topi.tir.instructions.plant_tiles import with_permission, with_registers
+from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque
 
 # Steps of a run, of four products each.
 STEPS = 5_000

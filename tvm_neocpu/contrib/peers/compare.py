@@ -10,7 +10,7 @@ from statistics import median
 
 from tvm_neocpu.contrib.peers.quantised import Expected
 from tvm_neocpu.contrib.peers.runner import Runner
-from tvm_neocpu.core.largest_error import largest_error
+from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 
 # Timed runs in a turn.

@@ -12,7 +12,7 @@ import openvino
 from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
-from tvm_neocpu.core.precision import BF16, FP32
+from tvm_neocpu.core.accuracy.precision import BF16, FP32
 
 # Our precision -> its hint.
 HINTS = {FP32: "f32", BF16: "bf16"}

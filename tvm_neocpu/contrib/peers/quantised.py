@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.largest_error import largest_error
+from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.quantizing.onnx_runs import runner
 from tvm_neocpu.runtime.process import host
 

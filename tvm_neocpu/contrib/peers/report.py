@@ -13,8 +13,8 @@ from rich.table import Table
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.peers.table import ENGINES_IN, OURS, Engine, is_ours
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.plural import plural
-from tvm_neocpu.core.precision import BF16, FP32
+from tvm_neocpu.core.accuracy.precision import BF16, FP32
+from tvm_neocpu.core.messages.plural import plural
 
 _MILLI = 1e3
 # What engines did with the file's numbers.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.precision import FP32
+from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
 from tvm_neocpu.runtime.calls.timing import time_calls, warm_up
 

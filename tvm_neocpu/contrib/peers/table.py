@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
-from tvm_neocpu.core.precision import BF16, FP32
+from tvm_neocpu.core.accuracy.precision import BF16, FP32
 
 OURS, ONNX_RUNTIME = "tvm_neocpu", "ONNX Runtime"
 

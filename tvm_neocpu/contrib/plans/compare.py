@@ -20,7 +20,7 @@ from tvm_neocpu.contrib.plans.result import (
 )
 from tvm_neocpu.contrib.plans.runner import CallTime, IsolatedPlan, Scheme
 from tvm_neocpu.contrib.plans.spread import PricedPlan
-from tvm_neocpu.core.cores import allowed_cpus
+from tvm_neocpu.core.machine.cores import allowed_cpus
 
 _IN_PLACE = "the global plan's single calls"
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tvm_neocpu.contrib.plans.result import DISTURBED, NetworkPlans, PlanResult
 from tvm_neocpu.contrib.plans.spread import GLOBAL
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
 
 _MILLI = 1e3
 HEADINGS = (

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.plans.runner import CallTime, Scheme
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.tuning.in_network.machine import Scheme
 from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of

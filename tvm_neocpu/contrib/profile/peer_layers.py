@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network
-from tvm_neocpu.core.middle_half import middle_half
+from tvm_neocpu.core.accuracy.middle_half import middle_half
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.dot import ANY_WEIGHTS
-from tvm_neocpu.core.equal_keys import kth_of_equal
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.equal_keys import kth_of_equal
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import choose_plan

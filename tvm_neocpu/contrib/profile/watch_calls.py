@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
-from tvm_neocpu.core.middle_half import middle_half
+from tvm_neocpu.core.accuracy.middle_half import middle_half
 from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
 
 # How often a profile measures what its runs are compared with, between them. An Ice Lake's virtual

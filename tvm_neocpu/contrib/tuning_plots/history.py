@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.verdict import Verdict
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.verdict import Verdict
+from tvm_neocpu.core.network.workload import Workload
 
 Point = tuple[float, float]
 # (workload, config) -> seconds by the cost model, or ``None`` where it does not know the config.

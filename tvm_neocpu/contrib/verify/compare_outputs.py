@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.compare import SMALLEST_SCALE
-from tvm_neocpu.core.largest_error import largest_error
+from tvm_neocpu.core.accuracy.largest_error import largest_error
 
 Arrays = Mapping[str, NDArray[Any]]
 # Runs a model on inputs; the outputs are in the order of the model's.

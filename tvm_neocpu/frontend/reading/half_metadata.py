@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import onnx
 
-from tvm_neocpu.core.half import BY_DTYPE
+from tvm_neocpu.core.machine.half import BY_DTYPE
 
 _KEY, _LAYERS = "tvm_neocpu.half_weights", "tvm_neocpu.half_layers"
 

@@ -13,9 +13,9 @@ from math import prod
 
 import onnx
 
-from tvm_neocpu.core.equal_keys import kth_of_equal
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.equal_keys import kth_of_equal
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.frontend.reading.onnx_model import opset_of, resolve_shapes
 from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of

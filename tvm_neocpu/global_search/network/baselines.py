@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option
 from tvm_neocpu.global_search.problem.cost_graph import Mask
 from tvm_neocpu.global_search.problem.limits import Deadline

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.layer_group import GroupNode
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.layer_group import GroupNode
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.global_search.network.group_nodes import chosen_groups, planned_choice
 from tvm_neocpu.global_search.network.layout_graph import (
     LayoutGraph,

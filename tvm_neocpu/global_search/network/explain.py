@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, Shape4
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.global_search.network.baselines import fastest_schemes
 from tvm_neocpu.global_search.network.group_nodes import APART
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option, edges_by_tensor

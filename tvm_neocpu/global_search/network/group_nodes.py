@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.layer_group import Bands, GroupNode, LayerGroup
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layer_group import Bands, GroupNode, LayerGroup
 from tvm_neocpu.global_search.problem.layout_problem import Costs
 
 APART = 0

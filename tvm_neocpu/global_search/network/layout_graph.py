@@ -27,13 +27,20 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.layer_group import GroupNode
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import (
+    FLOAT,
+    ConvGraph,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    Shape4,
+)
+from tvm_neocpu.core.network.layer_group import GroupNode
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.group_nodes import group_costs, member_costs
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 

@@ -19,10 +19,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, NodeKind, Shape4
+from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.network.conv_graph import FLOAT, ConvGraph, GraphEdge, NodeKind, Shape4
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import Types
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.layout_graph import (
     LayoutGraph,
     SweepSeconds,

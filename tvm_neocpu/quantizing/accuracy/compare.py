@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.output_noise import relative_error, sqnr
+from tvm_neocpu.core.accuracy.output_noise import relative_error, sqnr
 from tvm_neocpu.quantizing.onnx_graphs import output_names, readers_of, showing
 from tvm_neocpu.quantizing.onnx_runs import Sample, runner
 from tvm_neocpu.quantizing.rewriting.choose_nodes import ABSORBED

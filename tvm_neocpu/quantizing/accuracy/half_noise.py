@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.half import BF16, BY_DTYPE
+from tvm_neocpu.core.machine.half import BF16, BY_DTYPE
 from tvm_neocpu.quantizing.accuracy.output_powers import Change, noise_powers
 from tvm_neocpu.quantizing.accuracy.pieces import Pieces, Values
 from tvm_neocpu.quantizing.onnx_runs import Sample

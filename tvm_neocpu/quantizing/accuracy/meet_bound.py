@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.output_noise import OutputNoise
 
 # Each failed try lowers the predicted noise that is allowed by at least this factor.
 TIGHTENING = 0.8

@@ -22,7 +22,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from tvm_neocpu.core.cores import allowed_cpus
+from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.frontend.nodes import nested_graphs
 from tvm_neocpu.quantizing.onnx_graphs import output_names, showing, weights_of
 from tvm_neocpu.quantizing.onnx_runs import Run, Sample, runner

@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tvm_neocpu.core.output_noise import OutputNoise
+from tvm_neocpu.core.accuracy.output_noise import OutputNoise
 from tvm_neocpu.quantizing.accuracy.output_powers import Change, noise_powers
 from tvm_neocpu.quantizing.accuracy.pieces import Pieces, Rounding, Values
 from tvm_neocpu.quantizing.onnx_graphs import output_names, weights_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_neocpu.core.alignment import ALIGNMENT
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.core.types import item_bytes
 
 

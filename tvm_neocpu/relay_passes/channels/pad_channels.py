@@ -22,7 +22,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.relay_passes.channels.padded_widths import FEW_ZEROS, fills_tiles, padded_output
 from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.relay_passes.ir.constants import constant_of

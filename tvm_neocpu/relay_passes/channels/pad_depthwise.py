@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import FP32
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of

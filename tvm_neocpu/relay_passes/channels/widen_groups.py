@@ -14,8 +14,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

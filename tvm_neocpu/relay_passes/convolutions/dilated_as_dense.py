@@ -25,8 +25,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.cpu import MIB, Cpu
+from tvm_neocpu.core.machine.cpu import MIB, Cpu
+from tvm_neocpu.core.network.candidate import Candidate
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import static_shape4
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions

@@ -15,8 +15,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GlobalVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupBands
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layer_group import GroupBands
 from tvm_neocpu.relay_passes.fusing.bind_groups import Group, behind, bind_groups
 from tvm_neocpu.relay_passes.fusing.layer_calls import (
     CallGroup,
@@ -36,7 +36,7 @@ from tvm_neocpu.topi.fused_block.cost import priced
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
-from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
+from tvm_neocpu.topi.tir.functions.memory_params import takes_memory_params, with_memory_params
 
 OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.

@@ -13,8 +13,8 @@ import tvm
 from tvm import relax
 from tvm.ir import GlobalVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupBands
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layer_group import GroupBands
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions

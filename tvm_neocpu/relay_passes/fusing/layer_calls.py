@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from tvm import relax, tirx
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import Bands, Members
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layer_group import Bands, Members
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.fused_block.cost import priced
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, is_band, misfit

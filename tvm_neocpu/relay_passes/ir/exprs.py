@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.ir import Call, GenericConst, Op
 from tvm.relax.expr import _update_type
 
-from tvm_neocpu.core.conv_graph import Shape4, shape4
+from tvm_neocpu.core.network.conv_graph import Shape4, shape4
 from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import tvm
 
-from tvm_neocpu.core.half import BY_DTYPE, Half
+from tvm_neocpu.core.machine.half import BY_DTYPE, Half
 
 _ATTR, _LAYERS = "neocpu_half_weights", "neocpu_half_layers"
 

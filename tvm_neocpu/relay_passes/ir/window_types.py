@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.ir import Call
 from tvm.relax.expr import _update_type
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 
 

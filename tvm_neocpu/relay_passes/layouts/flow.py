@@ -15,7 +15,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
 
 

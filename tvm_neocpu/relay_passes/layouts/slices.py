@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 
 CHANNELS = 1

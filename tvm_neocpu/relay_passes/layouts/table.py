@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import Role, Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.workload import Role, Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.layouts import elementwise, moves, windows
 from tvm_neocpu.relay_passes.layouts.flow import (

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GlobalVar
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.legalizing.vector_legalize import legalize_cast
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import resize_linear, resize_nearest

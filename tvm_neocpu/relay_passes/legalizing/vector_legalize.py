@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst, GlobalVar
 
-from tvm_neocpu.core.half import BF16
+from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.legalizing.formula_chains import OPAQUE, FormulaChains
 from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math

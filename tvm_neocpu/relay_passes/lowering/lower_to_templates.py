@@ -17,11 +17,11 @@ import tvm
 from tvm import relax, te
 
 from tvm_neocpu.codegen.late_weights import MIN_BYTES, LateWeight, is_late, late_weights
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import Operand, Role, Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code

@@ -15,8 +15,8 @@ from dataclasses import replace
 import tvm
 from tvm import relax, te
 
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
 from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY

@@ -10,14 +10,14 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import SBlockRealize
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.relay_passes.lowering.waking_threads import ON_ONE_CORE
 from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
-from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
-from tvm_neocpu.topi.tir.serial_where_small import serial, serial_where_small
+from tvm_neocpu.topi.tir.functions.memory_params import takes_memory_params, with_memory_params
+from tvm_neocpu.topi.tir.functions.serial_where_small import serial, serial_where_small
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import math
 import tvm
 from tvm import relax, tirx
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
 

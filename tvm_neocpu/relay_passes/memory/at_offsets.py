@@ -17,7 +17,7 @@ from tvm.relax import Function, Var, VarBinding
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.relay_passes.memory.explicit import ALLOCATE, RESHAPE, with_allocations
-from tvm_neocpu.topi.tir.memory_params import are_constant, takes_memory_params
+from tvm_neocpu.topi.tir.functions.memory_params import are_constant, takes_memory_params
 
 Bindings = Sequence[VarBinding]
 # Whether the function of a name can take memory of the arena.

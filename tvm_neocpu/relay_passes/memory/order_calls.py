@@ -31,7 +31,7 @@ from tvm_neocpu.scheduling.graph.live import lifetimes, peak_bytes, step_bound, 
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.orders.best import LOOKS, best
 from tvm_neocpu.scheduling.orders.file_order import file_order
-from tvm_neocpu.topi.tir.memory_params import takes_memory_params, workspaces_of
+from tvm_neocpu.topi.tir.functions.memory_params import takes_memory_params, workspaces_of
 
 # Looks of the search, of about a microsecond each, for a byte that an order may save.
 LOOKS_A_BYTE = 4

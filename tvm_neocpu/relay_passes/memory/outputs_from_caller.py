@@ -30,7 +30,7 @@ from tvm_neocpu.relay_passes.ir.regions import bindings_in, bindings_of
 from tvm_neocpu.relay_passes.ir.written_outputs import WRITTEN, into_name
 from tvm_neocpu.relay_passes.memory.explicit import ALLOCATE, IN_STORAGE, VIEW
 from tvm_neocpu.relay_passes.merge_networks import SYMBOL
-from tvm_neocpu.topi.tir.memory_params import are_constant
+from tvm_neocpu.topi.tir.functions.memory_params import are_constant
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.relay_passes.ir.written_outputs import with_offsets
 from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets, callee
 from tvm_neocpu.relay_passes.memory.explicit import RESHAPE, viewed
-from tvm_neocpu.topi.tir.memory_params import Workspace, with_memory_params
+from tvm_neocpu.topi.tir.functions.memory_params import Workspace, with_memory_params
 
 
 @dataclass(frozen=True)

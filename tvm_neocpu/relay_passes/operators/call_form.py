@@ -8,8 +8,8 @@ from math import prod
 
 from tvm import relax
 
-from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.workload import Workload
 
 # relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
 # kInjective: both may; kOpaque: neither.

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts

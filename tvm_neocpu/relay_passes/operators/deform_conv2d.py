@@ -8,7 +8,7 @@ from functools import partial
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import (

@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tvm import relax, te, topi
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import (

@@ -10,8 +10,8 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvm_neocpu.core.cpu import SSE, Cpu
 from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.core.machine.cpu import SSE, Cpu
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE

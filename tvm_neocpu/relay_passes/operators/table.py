@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.operators.batch_matmul import BATCH_MATMUL_FORM
 from tvm_neocpu.relay_passes.operators.call_form import CallForm

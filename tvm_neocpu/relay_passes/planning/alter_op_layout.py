@@ -18,13 +18,13 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import PlanError
-from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Operand, Role, Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import NCHW, Layout
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.flow import BlockedOperands, Flow, FlowKind, is_feature_map

@@ -8,7 +8,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions

@@ -10,7 +10,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import (
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import (
     ConvGraph,
     GraphEdge,
     GraphNode,
@@ -18,7 +19,6 @@ from tvm_neocpu.core.conv_graph import (
     Shape4,
     Sweep,
 )
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape4, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map

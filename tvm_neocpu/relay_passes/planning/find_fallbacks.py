@@ -11,8 +11,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax, tirx
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import Coverage, Fallback, Fixed
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.fallback import Coverage, Fallback, Fixed
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of

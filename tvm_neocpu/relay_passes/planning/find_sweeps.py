@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tvm import tirx
 
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4, Sweep, SweepKind, shape4
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.conv_graph import ConvGraph, Shape4, Sweep, SweepKind, shape4
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 
 # Whether it is a pool, what it reads, what it writes; logical shapes.

@@ -21,8 +21,8 @@ from math import prod
 
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import RowWindow, Shape4, Sweep, SweepKind
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import RowWindow, Shape4, Sweep, SweepKind
 from tvm_neocpu.relay_passes.ir.exprs import (
     dtype_of,
     op_name,

@@ -11,7 +11,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
-from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.runtime.ffi.tensors import as_array, is_plain, tensor_over, view_of, zeros
 from tvm_neocpu.runtime.files.module_info import TensorInfo
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError, first_line
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.runtime.calls.functions import Function
 from tvm_neocpu.runtime.calls.inputs import check
 from tvm_neocpu.runtime.ffi.arrays import Extent, address

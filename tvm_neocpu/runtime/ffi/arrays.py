@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvm_neocpu.core.alignment import ALIGNMENT
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

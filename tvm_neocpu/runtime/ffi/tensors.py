@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
-from tvm_neocpu.core.alignment import ALIGNMENT
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.runtime.ffi.arrays import (
     SEEN_AS,
     aligned_zeros,

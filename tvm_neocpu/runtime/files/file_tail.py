@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from _typeshed import StrPath
     from numpy.typing import NDArray
 
-    from tvm_neocpu.core.weight_transform import WeightTransform
+    from tvm_neocpu.core.network.weight_transform import WeightTransform
 
 MARK = b"NEOCPU-3"
 # Mark, bytes of code, start and bytes of weights, start and bytes of the table, CRC of the weights,
@@ -258,7 +258,9 @@ def _weight(row: Sequence[Any]) -> Weight:
     at, shape, dtype, *transform = row
     if not transform:
         return Weight(at, tuple(shape), dtype)
-    from tvm_neocpu.core.weight_transform import WeightTransform  # 3 ms, and few files need it
+    from tvm_neocpu.core.network.weight_transform import (
+        WeightTransform,  # 3 ms, and few files need it
+    )
 
     fields = {name: _tuples(value) for name, value in transform[0].items()}
     return Weight(at, tuple(shape), dtype, WeightTransform(**fields))

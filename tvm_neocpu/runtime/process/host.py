@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import tvm_ffi
 
-from tvm_neocpu.core.amx_permission import FEATURES, REQUEST
+from tvm_neocpu.core.machine.amx_permission import FEATURES, REQUEST
 
 if TYPE_CHECKING:
     from _typeshed import StrPath

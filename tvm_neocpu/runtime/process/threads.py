@@ -11,8 +11,8 @@ import os
 import warnings
 from collections.abc import MutableMapping
 
-from tvm_neocpu.core.cores import allowed_cpus, core_key, physical_cores
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.machine.cores import allowed_cpus, core_key, physical_cores
+from tvm_neocpu.core.messages.plural import plural
 
 COUNT = "TVM_NUM_THREADS"
 BIND = "TVM_BIND_THREADS"

@@ -16,9 +16,9 @@ from functools import cache
 from numbers import Integral
 from typing import TypeGuard, TypeVar
 
-from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.machine.cores import allowed_cpus, physical_cores
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.runtime.ffi.tvm_library import runtime_function
 from tvm_neocpu.runtime.process.forking import late_imports
 from tvm_neocpu.runtime.process.threads import TooManyThreadsWarning, one_of_each_core

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.scheduling.graph.price import Price
 from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.profilers.bands import cheapest

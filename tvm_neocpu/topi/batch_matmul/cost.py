@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload

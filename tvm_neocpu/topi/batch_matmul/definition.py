@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import te, tirx
 
-from tvm_neocpu.core.workload import Shape
+from tvm_neocpu.core.network.workload import Shape
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvm_neocpu.core.errors import LineError, WorkloadTextError
+from tvm_neocpu.core.network.workload import Shape
 from tvm_neocpu.core.types import Types
-from tvm_neocpu.core.workload import Shape
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.task_args import read_count, read_tensor
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import product as combinations
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload

@@ -16,8 +16,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.batch_matmul.definition import transposed
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry
@@ -34,7 +34,7 @@ from tvm_neocpu.topi.gemm.schedule import (
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import LOOP_PARTITION_HINT, cut_at_borders
 from tvm_neocpu.topi.schedule.transpose import mark, side_of
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
 
 ROWS, TURNED, PANELS = "matmul_rows", "matmul_turned", "matmul_panels"
 ACCUMULATE, STORE = "matmul_acc", "matmul_store"

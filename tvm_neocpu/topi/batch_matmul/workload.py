@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tvm_neocpu.core.network.workload import Operand, Shape, Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Operand, Shape, Workload
 
 
 @dataclass(frozen=True, order=True)

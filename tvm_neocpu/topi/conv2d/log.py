@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.task_args import read_count, read_data_and_weight, read_padding, read_pair
 

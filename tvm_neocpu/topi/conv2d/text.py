@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Padding, Pair
 

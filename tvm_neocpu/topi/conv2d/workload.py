@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Operand, Role, Workload
 
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.matrix_unit import MatrixUnit
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
     TilesConfig,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from tvm_neocpu.core.matrix_unit import LANES, ROWS
+from tvm_neocpu.core.machine.matrix_unit import LANES, ROWS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Geometry
 from tvm_neocpu.topi.conv2d_direct import geometry as direct

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX512
+from tvm_neocpu.core.machine.cpu import AVX512
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d_amx import cost, geometry, space, template
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import TypeVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import word_elements
-from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.matrix_unit import LANES, ROWS
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import word_elements
+from tvm_neocpu.core.machine.matrix_unit import LANES, ROWS
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig, misfit
 from tvm_neocpu.topi.conv2d_direct.space import chunkings, in_blocks

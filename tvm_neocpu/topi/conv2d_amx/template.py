@@ -10,7 +10,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
@@ -24,8 +24,8 @@ from tvm_neocpu.topi.conv2d_direct.template import STORE, padded_in, tile_output
 from tvm_neocpu.topi.conv2d_integer import template as of_integers
 from tvm_neocpu.topi.conv2d_integer.template import place_copy
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.plant_tiles import multiply_in_tiles
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.instructions.plant_tiles import multiply_in_tiles
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 
 # All words of a block are one step, which takes 40 cycles and more. A loop of 16 requests for 5
 # lines in each made 512x7x7->512 of integers four times slower (docs/kernels/integers.md).

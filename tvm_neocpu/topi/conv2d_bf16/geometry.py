@@ -1,7 +1,7 @@
 """What a config of the bf16 template means for a convolution: the integer one's words, of pairs.
 
 A word is 32 bits: two neighbouring channels. One instruction multiplies a word of data, broadcast,
-with a word of weights for each lane, and adds both products (``VDPBF16PS`` of core/dot.py).
+with a word of weights for each lane, and adds both products (``VDPBF16PS`` of core/machine/dot.py).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import DotProduct
 from tvm_neocpu.core.types import BF16_MAPS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct import geometry as direct

@@ -12,7 +12,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config, Bf16Geometry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import AVX2, Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu, VectorUnit
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry, is_integer

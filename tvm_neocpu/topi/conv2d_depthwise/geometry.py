@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, padded_bytes
 

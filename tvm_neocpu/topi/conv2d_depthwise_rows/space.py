@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.space import blocks, heights_for_cores, tile_channels
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.half import widening_of
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import widening_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream
 from tvm_neocpu.topi.cost.roofline import (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
-from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import DotProduct
+from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d.blocks_of_groups import BlocksOfGroups
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair

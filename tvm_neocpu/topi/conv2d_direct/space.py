@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TypeVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors, largest_factor
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors, largest_factor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.operator import Blocks

@@ -13,17 +13,17 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.dot import SMLAL, DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.dot import SMLAL, DotProduct
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import prefetch_next_pixels
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
 # A loop of fewer words is unrolled, whatever it spills: a first convolution of integers has two.

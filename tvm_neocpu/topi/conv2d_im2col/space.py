@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 from itertools import product
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, out_blocks, overhang, register_tiles

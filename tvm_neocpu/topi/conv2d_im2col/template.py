@@ -16,19 +16,19 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
-from tvm_neocpu.topi.tir.parts_by_address import copy_by_address
-from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import prefetch_next_run
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.tiles.part_by_part import walk_part_by_part
+from tvm_neocpu.topi.tir.tiles.parts_by_address import copy_by_address
 
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
 # At most so many pixels are copied in one go where columns are copied in a pass of their own.

@@ -1,7 +1,7 @@
 """What a config of the integer template means for a convolution: the direct one's, in words.
 
 A word is 32 bits of neighbouring channels: 4 of 8 bits, or 2 of 16. One instruction multiplies a
-word of data, broadcast, with a word of weights for each lane (:mod:`tvm_neocpu.core.dot`).
+word of data, broadcast, with a word of weights for each lane (:mod:`tvm_neocpu.core.machine.dot`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS, SIGNED_BYTES, WORD_BYTES, DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS, SIGNED_BYTES, WORD_BYTES, DotProduct
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_direct import geometry as direct

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS, FOURS_FIT, PAIRS_FIT
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS, FOURS_FIT, PAIRS_FIT
 
 # Of weights that meet uint8 data: 32767 // 255, and -32768 // -255.
 LARGEST_SUM = 128

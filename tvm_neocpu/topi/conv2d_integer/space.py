@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import (
     blocks_of,

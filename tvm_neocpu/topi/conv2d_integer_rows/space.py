@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import schedules
 from tvm_neocpu.topi.conv2d_integer.space import instruction, tiles_beside

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import PAIRS_FIT
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import PAIRS_FIT
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import pricing_of
 from tvm_neocpu.topi.conv2d_split.geometry import (

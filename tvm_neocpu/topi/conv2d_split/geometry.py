@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import FOURS_FIT, DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import FOURS_FIT, DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_integer import geometry as integer
 from tvm_neocpu.topi.conv2d_integer.geometry import Index, IntegerConfig, IntegerGeometry

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS, PAIRS_FIT
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS, PAIRS_FIT
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules

@@ -19,8 +19,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import PAIRS_FIT
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import PAIRS_FIT
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.template import (
@@ -43,9 +43,9 @@ from tvm_neocpu.topi.conv2d_split.geometry import (
 from tvm_neocpu.topi.math.dot_products import dot, word
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import inside_or
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
-from tvm_neocpu.topi.tir.skip_parts import ONE_WORD, TWO_WORDS, skip_part
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.tiles.skip_parts import ONE_WORD, TWO_WORDS, skip_part
 
 SPLIT, OF_LANES = "conv2d_split", "conv2d_worst_of_lanes"
 OF_PIXELS, OF_TILES = "conv2d_worst_of_pixels", "conv2d_worst"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.half import widening_of
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import PADDED_BYTES_PER_CYCLE

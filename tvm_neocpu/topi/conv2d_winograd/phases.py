@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from tvm_neocpu.core.cpu import VectorUnit
+from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.tiled_conv import unit_stride

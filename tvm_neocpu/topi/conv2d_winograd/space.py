@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import several_groups
 from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, TILES, WinogradConfig

@@ -9,7 +9,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
@@ -27,9 +27,9 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeo
 from tvm_neocpu.topi.math.half_precision import widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders, inline_padding, place_padding
-from tvm_neocpu.topi.tir.drop_tiles import drop_unneeded
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.tiles.drop_tiles import drop_unneeded
 
 
 def compute(

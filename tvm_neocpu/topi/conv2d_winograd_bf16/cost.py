@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.cost import pricing_of, seconds_of
 from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig, Bf16WinogradGeometry

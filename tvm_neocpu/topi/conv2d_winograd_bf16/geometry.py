@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import COARSE, WinogradMatrices, conv_matrices

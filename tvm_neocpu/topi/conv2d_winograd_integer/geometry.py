@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import DotProduct
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import geometry as fp32

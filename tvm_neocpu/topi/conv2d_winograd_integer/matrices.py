@@ -21,7 +21,7 @@ from functools import cache
 
 import numpy as np
 
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, Row, WinogradMatrices
 
 ACCUMULATOR_BITS = 32

@@ -12,8 +12,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.weight_transform import WeightTransform, as_floats
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.weight_transform import WeightTransform, as_floats
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases

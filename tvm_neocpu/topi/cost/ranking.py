@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tvm_neocpu.core.candidate import Candidate, has_blocks, layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.candidate import Candidate, has_blocks, layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.operator import Blocks, Implementation, Price
 from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.dot import DotProduct
 
 # Share of the shorter of cache and compute time that out-of-order execution cannot hide.
 EXPOSED = 0.15

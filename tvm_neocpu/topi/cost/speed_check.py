@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import Coverage, Fallback
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.told import tell_user
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.messages.fallback import Coverage, Fallback
+from tvm_neocpu.core.messages.told import tell_user
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 
 # A network is slow whose operations take ten times what they take at the CPU's peak.

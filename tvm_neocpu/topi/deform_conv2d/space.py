@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d_im2col.space import MIN_IC_BN, pixel_tiles, wide_blocks
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig

@@ -24,15 +24,15 @@ from tvm.ir import Expr
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d_im2col import template as im2col
 from tvm_neocpu.topi.deform_conv2d import places
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig, DeformGeometry
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 
 PLACE = ("deform_row", "deform_col")
 INDEX, SHARE, COLUMNS = "deform_index", "deform_share", "deform_columns"

@@ -7,8 +7,8 @@ from functools import cached_property
 from math import gcd
 from typing import Any
 
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Padding, Pair, Shape4
 
 # Multiply-adds of a sampled value: one for each of the four pixels around the sampled place.

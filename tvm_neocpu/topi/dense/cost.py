@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.half import widening_of
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,

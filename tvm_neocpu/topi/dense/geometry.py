@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 

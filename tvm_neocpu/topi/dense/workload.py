@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import FP32, Types
-from tvm_neocpu.core.workload import Operand, Role, Workload
 
 
 @dataclass(frozen=True, order=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_bf16.geometry import Bf16DenseConfig

@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig, GemmGeometry
@@ -29,8 +29,8 @@ from tvm_neocpu.topi.gemm.schedule import (
 from tvm_neocpu.topi.gemm.tiles import packed_panels
 from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 
 ROWS, ACCUMULATE, STORE = "gemm_rows", "gemm_acc", "gemm_store"
 

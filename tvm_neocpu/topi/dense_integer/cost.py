@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import DotProduct
 from tvm_neocpu.core.types import item_bytes, uniform
 from tvm_neocpu.topi.cost.roofline import prefetched_bytes, seconds
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig

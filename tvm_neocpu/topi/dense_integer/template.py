@@ -14,7 +14,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
 from tvm_neocpu.topi.conv2d_integer.template import corrected, shifted

@@ -19,12 +19,12 @@ from tvm.ir import Expr, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.schedule_function import schedule_as
-from tvm_neocpu.topi.tir.affine import replaced
+from tvm_neocpu.topi.tir.loops.affine import replaced
+from tvm_neocpu.topi.tir.loops.rewrite_loops import block_with
 from tvm_neocpu.topi.tir.order import Rewrite
-from tvm_neocpu.topi.tir.rewrite_loops import block_with
 
 # From the index in a feature map (n, block, row, column, lane) to the index in a group's buffer.
 Place = Callable[[Sequence[Expr]], Sequence[Expr]]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_depthwise import cost as depthwise
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from tvm_neocpu.core.layer_group import Bands
+from tvm_neocpu.core.network.layer_group import Bands
 
 # The lesser or the greater of two: of integers, or of TVM's expressions.
 Either = Callable[[Any, Any], Any]

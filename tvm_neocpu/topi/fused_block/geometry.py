@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from tvm_neocpu.core.layer_group import Bands
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.network.layer_group import Bands
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.conv_graph import Sweep
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import Sweep
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.topi.cost.ranking import predict_seconds as layer_seconds
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv, bands_of

@@ -12,15 +12,15 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import AllocBuffer, Bind, For, ForKind, SeqStmt
 
-from tvm_neocpu.core.conv_graph import RowWindow
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import RowWindow
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, chunk_of, cut_chunk
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv
 from tvm_neocpu.topi.fused_block.template import FLOPS, INDEX, LAYERS, MEMBERS, key_of
 from tvm_neocpu.topi.schedule_function import schedule_loops
-from tvm_neocpu.topi.tir.affine import replaced
+from tvm_neocpu.topi.tir.loops.affine import replaced
+from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque
 from tvm_neocpu.topi.tir.order import FIRST_MEMBER_REWRITES, GENERIC_REWRITES
-from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tvm_neocpu.core.conv_graph import RowWindow
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import RowWindow
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig

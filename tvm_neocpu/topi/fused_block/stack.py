@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, may_stream
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.fused_block.member import Member, Step, geometry_of, padded_rows, tile_rows

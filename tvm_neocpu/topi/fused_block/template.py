@@ -12,14 +12,15 @@ from tvm.s_tir import SBlockRealize, ScheduleError, renew_defs
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, ForKind, IfThenElse, SeqStmt, Stmt
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import Members
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.layer_group import Members
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, depthwise_of
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque, sequence
 from tvm_neocpu.topi.tir.order import (
     FIRST_MEMBER_REWRITES,
     LAST_MEMBER_REWRITES,
@@ -28,7 +29,6 @@ from tvm_neocpu.topi.tir.order import (
     WEIGHTS_REWRITES,
     Rewrite,
 )
-from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque, sequence
 
 # Marks a group's function, which is scheduled already: what it computes, and its operations.
 LAYERS, FLOPS, MEMBERS = "neocpu.layers", "neocpu.flops", "neocpu.members"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
-from tvm_neocpu.core.half import widening_of
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import DotProduct
+from tvm_neocpu.core.machine.half import widening_of
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,

@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import VectorUnit
+from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.topi.gemm.tiles import Tiles
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import LOOP_PARTITION_HINT

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.cost.roofline import PANEL_SHARE, tile_step_cycles
 
 # Vectors of columns that a register tile may have.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.layout_transform import cost, space, template
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig

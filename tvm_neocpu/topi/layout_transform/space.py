@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 

@@ -6,7 +6,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig, contiguous_run
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Operand, Shape, Workload
 from tvm_neocpu.core.types import FP32, Types, item_bytes
-from tvm_neocpu.core.workload import Operand, Shape, Workload
 
 Shape4 = tuple[int, int, int, int]
 

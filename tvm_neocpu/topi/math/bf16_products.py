@@ -12,7 +12,7 @@ from dataclasses import replace
 from tvm import tirx
 from tvm.ir import Call, Expr
 
-from tvm_neocpu.core.dot import WORD_BITS, DotProduct
+from tvm_neocpu.core.machine.dot import WORD_BITS, DotProduct
 from tvm_neocpu.topi.math.dot_products import define, lanes_of, whole
 from tvm_neocpu.topi.math.half_precision import BITS
 

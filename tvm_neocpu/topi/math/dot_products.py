@@ -22,7 +22,7 @@ from tvm import tirx
 from tvm.ir import Call, Expr
 from tvm.tirx.op import register_intrin_lowering
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS, WORD_BITS, DotProduct
+from tvm_neocpu.core.machine.dot import ANY_WEIGHTS, WORD_BITS, DotProduct
 from tvm_neocpu.core.types import item_bytes
 
 # A word of data and one of weights, or vectors of them.

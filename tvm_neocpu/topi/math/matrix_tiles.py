@@ -13,9 +13,9 @@ from tvm import tirx
 from tvm.ir import Expr, StringImm
 from tvm.tirx import AssertStmt, Bind, Buffer, BufferStore, Evaluate, Stmt
 
-from tvm_neocpu.core.amx_permission import REQUEST
-from tvm_neocpu.core.dot import WORD_BYTES
-from tvm_neocpu.core.matrix_unit import LANES, ROW_BYTES, ROWS
+from tvm_neocpu.core.machine.amx_permission import REQUEST
+from tvm_neocpu.core.machine.dot import WORD_BYTES
+from tvm_neocpu.core.machine.matrix_unit import LANES, ROW_BYTES, ROWS
 
 # Eight registers: four for sums, then two for data and two for weights.
 MAX_SUMS, _IN_TURN = 4, 2

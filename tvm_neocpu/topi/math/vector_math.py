@@ -155,7 +155,8 @@ def nearest(x: Expr, shift: int) -> Expr:
 def whole_between(x: Expr, low: int, high: int, shift: int) -> Expr:
     """The nearest int32, half to even, between two bounds, plus ``shift``; x is below 2^31 in size.
 
-    `tir/round_and_saturate.py` makes one conversion of it, and packs of what is narrowed.
+    `tir/instructions/round_and_saturate.py` makes one conversion of it, and packs of what is
+    narrowed.
     """
     whole = tirx.round(x).astype("int32")
     bounded = clip(whole, tirx.const(low, "int32"), tirx.const(high, "int32"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.recurrence.layer import RecurrentLayer
 from tvm_neocpu.topi.recurrence.tiles import Course, Sharing, course_of, cycles_of_step
 

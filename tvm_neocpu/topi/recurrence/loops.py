@@ -26,7 +26,7 @@ from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.recurrence.cell import At, Cell, States, Tensors
 from tvm_neocpu.topi.recurrence.layer import RecurrentLayer, Tile
 from tvm_neocpu.topi.recurrence.tiles import Course, Sharing
-from tvm_neocpu.topi.tir.keep_rolled import fake_uses
+from tvm_neocpu.topi.tir.functions.keep_rolled import fake_uses
 
 
 def write_loops(layer: RecurrentLayer, course: Course, tensors: Tensors) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 from math import ceil
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.recurrence.layer import RecurrentLayer, Tile
 

@@ -14,7 +14,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import BufferStore
 
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.affine import replaced, uses
+from tvm_neocpu.topi.tir.loops.affine import replaced, uses
 
 # Longer rows than this are not looked at element by element.
 MAX_COLUMNS = 4096

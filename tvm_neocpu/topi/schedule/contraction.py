@@ -19,10 +19,10 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import VectorUnit
-from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.machine.cpu import VectorUnit
+from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.affine import uses
+from tvm_neocpu.topi.tir.loops.affine import uses
 
 # With fewer columns than this a vector of them is no faster than they are one by one.
 MIN_COLUMNS = 4

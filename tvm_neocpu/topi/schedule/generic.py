@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.math.vector_math import DTYPE
 from tvm_neocpu.topi.schedule import steps
@@ -29,7 +29,7 @@ from tvm_neocpu.topi.schedule.stages import (
     vectorize_rows,
 )
 from tvm_neocpu.topi.schedule.transpose import tile_transpose
-from tvm_neocpu.topi.tir.whole_vectors import IN_FLIGHT_KEY, LANES_KEY
+from tvm_neocpu.topi.tir.tiles.whole_vectors import IN_FLIGHT_KEY, LANES_KEY
 
 # Below this many innermost operations a fork costs more than the other cores save.
 MIN_PARALLEL_WORK = 8192

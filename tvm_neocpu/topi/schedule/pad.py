@@ -6,10 +6,10 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from tvm_neocpu.core.cpu import VectorUnit
+from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
-from tvm_neocpu.topi.tir.parts_by_address import copy_by_address
+from tvm_neocpu.topi.tir.tiles.parts_by_address import copy_by_address
 
 # (top, left, bottom, right).
 Padding = tuple[int, int, int, int]

@@ -10,7 +10,7 @@ from tvm.tirx import BufferRegion, IntImm, IterVar
 from tvm_ffi import structural_equal
 
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.affine import uses
+from tvm_neocpu.topi.tir.loops.affine import uses
 
 
 def run_of_reductions(sch: Schedule, block: SBlockRV) -> int:

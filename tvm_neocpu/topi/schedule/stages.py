@@ -17,11 +17,11 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
-from tvm_neocpu.topi.tir.whole_vectors import INTERIOR_KEY, LANES_KEY
+from tvm_neocpu.topi.tir.tiles.whole_vectors import INTERIOR_KEY, LANES_KEY
 
 # Notes on a block: the outer axes that it shares; its columns whose value has no conditions.
 STAGE_KEY, STAGE_INTERIOR_KEY = "neocpu.stage", "neocpu.stage_interior"

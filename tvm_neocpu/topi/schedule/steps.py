@@ -11,9 +11,9 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
-from tvm_neocpu.topi.tir.affine import names_values
+from tvm_neocpu.topi.tir.loops.affine import names_values
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
 # Registers that one vector statement may take: as many as a row of any register tile has.

@@ -1,7 +1,7 @@
 """The schedule of stages whose rows are columns of what they read: marks for square tiles.
 
-:mod:`tvm_neocpu.topi.tir.transpose_tiles` makes the tiles. Axes that lie side by side in both
-tensors become one first, so that a 7x7 image has rows of 49 pixels.
+:mod:`tvm_neocpu.topi.tir.instructions.transpose_tiles` makes the tiles. Axes that lie side by side
+in both tensors become one first, so that a 7x7 image has rows of 49 pixels.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
 
-from tvm_neocpu.core.cpu import VectorUnit
+from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.affine import contains
-from tvm_neocpu.topi.tir.transpose_tiles import (
+from tvm_neocpu.topi.tir.instructions.transpose_tiles import (
     INTERLEAVE_KEY,
     PARALLEL_KEY,
     SEPARATE_KEY,
     TILE_KEY,
     strided_load,
 )
+from tvm_neocpu.topi.tir.loops.affine import contains
 
 # Sides of a tile: as many rows as the smaller register files hold twice, and no fewer than pay.
 MAX_SIDE, MIN_SIDE = 16, 4

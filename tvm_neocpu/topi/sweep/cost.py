@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.cost.roofline import overlapped, streamed_bytes_per_cycle
 from tvm_neocpu.topi.sweep.geometry import SweepConfig, contiguous_run
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tvm_neocpu.core.conv_graph import Shape4, SweepKind
 from tvm_neocpu.core.errors import ConfigError, LineError
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.conv_graph import Shape4, SweepKind
+from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.operator import Implementation, Operator
 from tvm_neocpu.topi.sweep import cost, space, template

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm_neocpu.core.conv_graph import Shape4, Sweep
-from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.network.conv_graph import Shape4, Sweep
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.workload import Operand, Workload
 from tvm_neocpu.core.types import FP32, Types, uniform
-from tvm_neocpu.core.workload import Operand, Workload
 
 
 @dataclass(frozen=True, order=True)
@@ -17,7 +17,7 @@ class SweepWorkload(Workload):
     """Tensors read and one written, all stored in ``block`` channels; a block of 0 is plain NCHW.
 
     ``kind``, ``inputs``, ``output`` and ``taps`` are those of a
-    :class:`~tvm_neocpu.core.conv_graph.Sweep`.
+    :class:`~tvm_neocpu.core.network.conv_graph.Sweep`.
     """
 
     kind: str

@@ -9,25 +9,25 @@ from collections.abc import Callable
 
 from tvm import tirx
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.tir.drop_tiles import drop_tiles
-from tvm_neocpu.topi.tir.forget_locals import forget_locals
-from tvm_neocpu.topi.tir.forget_requests import forget_requests
-from tvm_neocpu.topi.tir.group_requests import group_requests
-from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
-from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
-from tvm_neocpu.topi.tir.part_by_part import walk_parts
-from tvm_neocpu.topi.tir.parts_by_address import parts_by_address
-from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
-from tvm_neocpu.topi.tir.plant_dots import plant_dots
-from tvm_neocpu.topi.tir.plant_tiles import plant_tiles
-from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
-from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
-from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
-from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
-from tvm_neocpu.topi.tir.skip_parts import skip_parts
-from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
-from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.topi.tir.functions.keep_rolled import plant_fake_uses
+from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.instructions.plant_bf16 import plant_bf16
+from tvm_neocpu.topi.tir.instructions.plant_dots import plant_dots
+from tvm_neocpu.topi.tir.instructions.plant_tiles import plant_tiles
+from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
+from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
+from tvm_neocpu.topi.tir.prefetch.forget_requests import forget_requests
+from tvm_neocpu.topi.tir.prefetch.group_requests import group_requests
+from tvm_neocpu.topi.tir.prefetch.prefetch_epilogue import prefetch_epilogues
+from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import plant_pixel_requests
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import plant_prefetches
+from tvm_neocpu.topi.tir.tiles.drop_tiles import drop_tiles
+from tvm_neocpu.topi.tir.tiles.forget_locals import forget_locals
+from tvm_neocpu.topi.tir.tiles.part_by_part import walk_parts
+from tvm_neocpu.topi.tir.tiles.parts_by_address import parts_by_address
+from tvm_neocpu.topi.tir.tiles.skip_parts import skip_parts
+from tvm_neocpu.topi.tir.tiles.whole_vectors import whole_vectors
 
 Rewrite = Callable[[tirx.PrimFunc, Cpu], tirx.PrimFunc]
 

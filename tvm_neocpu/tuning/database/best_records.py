@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.database.staleness import MEASURED_BY, is_current
 
 # The thread count of AutoTVM's records, which do not state theirs.

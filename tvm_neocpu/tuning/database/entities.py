@@ -10,9 +10,9 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from tvm_neocpu.core.config import Config, knobs
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config, knobs
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.classic_knobs import Entity
 from tvm_neocpu.topi.table import find_implementation, implementation_of
 

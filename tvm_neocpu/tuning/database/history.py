@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import NCHW
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.verdict import Settled, Verdict
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layout import NCHW
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.verdict import Settled, Verdict
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
@@ -69,7 +69,8 @@ class History:
         Plans come before records: a plan knows the network, a record only a layer that other
         networks have too, and a plan is written only if the network is faster with it. So all logs
         are asked for the plan, the last log first, before anybody looks at a record. A plan that a
-        session holds (:data:`~tvm_neocpu.core.plan.HELD`) counts where no log has a proven one.
+        session holds (:data:`~tvm_neocpu.core.network.plan.HELD`) counts where no log has a proven
+        one.
 
         It warns of applied logs that are not used: those that have records of the network's layers
         and no plan, while a log before them has a plan; and, if there is no plan, those whose plans

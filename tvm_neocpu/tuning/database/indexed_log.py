@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tvm_neocpu.core.errors import LineError, LogError
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.verdict import Settled, Verdict
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.verdict import Settled, Verdict
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.database.index.index_file import index_of
 from tvm_neocpu.tuning.database.index.scan import SKIPPED, LogIndex
 from tvm_neocpu.tuning.database.log import PathLike, Skipped, warn_of_skipped

@@ -17,12 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.errors import LineError, LogError
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.verdict import Settled, Verdict
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.verdict import Settled, Verdict
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.file_lock import FileLock
 from tvm_neocpu.tuning.database.best_records import RecordTable
 from tvm_neocpu.tuning.database.file_lines import append_lines, is_other_file, replace_lines

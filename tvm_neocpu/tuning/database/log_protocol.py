@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.verdict import Settled, Verdict
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.tuning.database.best_records import RecordSource
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 

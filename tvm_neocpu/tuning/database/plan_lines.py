@@ -25,12 +25,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tvm_neocpu.core.config import Config, knobs
-from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.errors import LineError, PlanError
-from tvm_neocpu.core.layer_group import Bands, LayerGroup
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.config import Config, knobs
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layer_group import Bands, LayerGroup
+from tvm_neocpu.core.network.layout import Layout
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.database.record_lines import (
     FAILED_COST,
     NOT_MEASURED,

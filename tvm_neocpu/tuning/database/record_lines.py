@@ -19,11 +19,11 @@ import math
 import re
 from typing import Any
 
-from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.errors import LineError, first_line
-from tvm_neocpu.core.record import Record, Stamp
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record, Stamp
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.tvm_version import tvm_version
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.entities import decode_config, encode_config
 from tvm_neocpu.tuning.database.staleness import record_stamp

@@ -14,10 +14,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.database.plan_lines import is_plan_row
 from tvm_neocpu.tuning.database.record_lines import (
     Row,

@@ -37,11 +37,11 @@ from functools import cache
 from pathlib import Path
 
 import tvm_neocpu.topi
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import IN_NETWORK, ISOLATED, Record, Stamp
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import IN_NETWORK, ISOLATED, Record, Stamp
+from tvm_neocpu.core.network.verdict import Settled, Verdict
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.tvm_version import tvm_version
-from tvm_neocpu.core.verdict import Settled, Verdict
-from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import (
     all_implementations,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.table import find_operator, operator_of_template
 
 

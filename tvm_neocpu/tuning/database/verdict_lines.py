@@ -1,4 +1,4 @@
-"""Verdicts and settled workloads as lines of the log; their fields are in :mod:`core.verdict`.
+"""Verdicts and settled workloads as lines of the log; :mod:`core.network.verdict` has the fields.
 
 All carry AutoTVM's mark of a failed record, so that AutoTVM's tools skip them. The ``"neocpu"`` key
 says what a line holds; a verdict's line holds both:
@@ -15,9 +15,9 @@ import json
 from typing import Any
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.record import Stamp
+from tvm_neocpu.core.network.record import Stamp
+from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.core.tvm_version import tvm_version
-from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.topi.table import operator_of
 from tvm_neocpu.tuning.database.record_lines import (
     FAILED_COST,

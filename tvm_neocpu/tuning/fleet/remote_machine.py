@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.fleet.linker import find_linker
 from tvm_neocpu.tuning.fleet.remote_kernels import RemoteKernels
 from tvm_neocpu.tuning.fleet.remote_network import RemoteNetwork, Server

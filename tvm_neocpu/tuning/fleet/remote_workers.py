@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_neocpu.core.errors import FleetError, ServerLostError
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.fleet.tracker import Fleet
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run

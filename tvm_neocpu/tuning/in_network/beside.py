@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.candidate import layouts_of
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Crew

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
-from tvm_neocpu.core.cores import allowed_cpus
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.machine.cores import allowed_cpus
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run
 from tvm_neocpu.tuning.in_network.verify import Compute, Proof, computing, fresh_pair, prove
 from tvm_neocpu.tuning.in_network.workers import Workers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.tuning.database.plan_lines import plan_digest
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.ratios import Ratio

@@ -17,10 +17,10 @@ from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_store import store_for
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.layer_group import Members
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.layer_group import Members
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.in_network.resting import rest
 from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
 

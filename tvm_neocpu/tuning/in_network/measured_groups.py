@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.layer_group import LayerGroup, Members
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layer_group import LayerGroup, Members
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme
 from tvm_neocpu.tuning.pool_candidates import pool_behind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.messages.plural import plural
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import Proof
 

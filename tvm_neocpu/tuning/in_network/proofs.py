@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.errors import first_line
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.beside import MakeRecord
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Site

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.ratios import Ratio, combined, over, paired
 from tvm_neocpu.tuning.in_network.verify import may_gain

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run
 from tvm_neocpu.tuning.measuring.child_process import ChildError

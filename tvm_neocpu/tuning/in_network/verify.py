@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Protocol, TypeVar
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.largest_error import largest_error
-from tvm_neocpu.core.layer_group import LayerGroup
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.accuracy.largest_error import largest_error
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.conv_graph import ConvGraph
+from tvm_neocpu.core.network.layer_group import LayerGroup
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.ratios import Ratio, combined, paired
 from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, network_process

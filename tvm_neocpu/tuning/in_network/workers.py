@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine, Run
 from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess, Children
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.tuning.local_search.progress import TaskResult
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners.base import Tuner

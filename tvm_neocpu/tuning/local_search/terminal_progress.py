@@ -9,7 +9,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.tuning.display import DRAWS_PER_SECOND, clock_text, terminal_on
 from tvm_neocpu.tuning.local_search.progress import (
     PlainProgress,

@@ -9,8 +9,8 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cache
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.local_search.budget import Limits, TaskState, affordable, most_urgent

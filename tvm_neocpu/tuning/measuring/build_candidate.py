@@ -16,7 +16,7 @@ import tvm
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.support import cc
 
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 
 

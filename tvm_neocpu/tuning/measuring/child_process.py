@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from tvm_neocpu.core.errors import NeoCpuError, first_line
-from tvm_neocpu.core.one_line import one_line_warnings
+from tvm_neocpu.core.messages.one_line import one_line_warnings
 
 PATIENCE_SECONDS = 10.0
 # An answer is waited for in steps of so many seconds.

@@ -18,8 +18,8 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.runner import EvaluatorConfig, LocalRunner, RunnerInput
 from tvm.target import Target
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cores import physical_cores
+from tvm_neocpu.core.machine.cores import physical_cores
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.tuning.measuring.build_candidate import Built, build_candidate
 from tvm_neocpu.tuning.measuring.measurer import Measured, MeasureErrorNo
 from tvm_neocpu.tuning.measuring.network_caches import time_in_network

@@ -8,9 +8,9 @@ from enum import IntEnum
 from statistics import median
 from typing import Protocol
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.task import Task
 
 

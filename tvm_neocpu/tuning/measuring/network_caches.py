@@ -18,8 +18,8 @@ import tvm
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.cache_sizes import cache_sizes
-from tvm_neocpu.core.cpu import MIB
+from tvm_neocpu.core.machine.cache_sizes import cache_sizes
+from tvm_neocpu.core.machine.cpu import MIB
 from tvm_neocpu.core.types import item_bytes
 
 EVICT = "tvm_neocpu.evict_caches"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 
 # What an untried config may save at first, as a share of the workload's time, and what is left of
 # that hope after each observation that brought nothing.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from tvm_neocpu.core.config import Config, knobs
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config, knobs
+from tvm_neocpu.core.network.workload import Workload
 
 
 def feature_names(space: Iterable[Config]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from tvm_neocpu.core.config import Config, knobs
+from tvm_neocpu.core.network.config import Config, knobs
 from tvm_neocpu.tuning.tuners.base import FadingTuner, in_predicted_order
 
 # Parents are the best of those measured; a child's knob is one parent's, or any with this chance.

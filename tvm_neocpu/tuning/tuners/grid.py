@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.tuning.tuners.base import FadingTuner, in_predicted_order
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.tuners.base import FIRST_HOPE, in_predicted_order
 from tvm_neocpu.tuning.tuners.ranker import Floats, Ranker
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.tuners.features import (
     feature_names,
     feature_vector,

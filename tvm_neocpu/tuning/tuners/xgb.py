@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.tuning.tuners.base import FadingTuner, in_predicted_order
 from tvm_neocpu.tuning.tuners.features import feature_names, feature_vector
 

@@ -11,8 +11,8 @@ from onnx import helper
 from onnx_node import assert_same, check_node, image, node_model, onnx_runtime, ours
 
 from tvm_neocpu import pipeline, relay
-from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 

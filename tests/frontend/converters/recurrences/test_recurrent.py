@@ -13,8 +13,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_text import Array, assert_like, check_like_peer, normal, ours
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.operators import recurrence
 from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.record import Stamp
+from tvm_neocpu.core.machine.cpu import AVX2, Cpu
+from tvm_neocpu.core.network.record import Stamp
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.history import current_history

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 from tvm_neocpu.tuning.database.upkeep import merge

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Stamp
-from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
+from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.network.plan import Plan
+from tvm_neocpu.core.network.record import Stamp
+from tvm_neocpu.core.network.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog

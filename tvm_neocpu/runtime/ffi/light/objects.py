@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvm_neocpu.core.alignment import ALIGNMENT
+from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.runtime.ffi.arrays import numpy_dtype, seen_as_numbers
 from tvm_neocpu.runtime.ffi.light import c_abi
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.record import Record, Stamp
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.network.record import Record, Stamp
 from tvm_neocpu.topi.table import fits
 from tvm_neocpu.tuning.database.best_records import UNKNOWN_THREADS, RecordTable
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log

@@ -1,0 +1,1 @@
+"""What several command lines need: options, networks, files, exit codes."""

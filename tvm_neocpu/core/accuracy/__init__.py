@@ -1,0 +1,1 @@
+"""How exact a result must be, and how exact it is."""

@@ -1,0 +1,1 @@
+"""What people are told: warnings in one line, counts, what a build leaves to TVM."""

@@ -1,0 +1,1 @@
+"""A CPU's instructions in place of loops that compute the same."""

@@ -1,0 +1,1 @@
+"""Loop nests, read and rewritten."""

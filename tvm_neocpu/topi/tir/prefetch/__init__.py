@@ -1,0 +1,1 @@
+"""Software prefetch: what is asked of memory, and when."""
