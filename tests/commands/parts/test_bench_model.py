@@ -10,7 +10,7 @@ import pytest
 
 from tvm_neocpu.commands.bench import main
 
-ASSET = Path(__file__).parent.parent / "contrib/cost_model/assets/epyc_milan_znver3.log.xz"
+ASSET = Path(__file__).parents[2] / "contrib/cost_model/assets/epyc_milan_znver3.log.xz"
 TARGET = ["--target", "llvm -mcpu=znver3 -num-cores=2"]
 
 
