@@ -30,11 +30,12 @@ from in_turns import Run, in_turns
 from tvm import relax
 from tvm.target import Target
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.arena import largest_live_set, place_tightly
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.pipeline import apply_plan, choose_plan, compute_templates
+from tvm_neocpu.pipeline import apply_plan, compute_templates
 from tvm_neocpu.relay_passes.fusing.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fusing.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes

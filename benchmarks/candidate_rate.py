@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.commands.shared import cli
@@ -39,7 +40,6 @@ from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.topi.cost.ranking import best_per_layout

@@ -39,6 +39,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.commands.shared import cli
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.plan import Plan
@@ -46,7 +47,6 @@ from tvm_neocpu.core.network.record import IN_NETWORK, Record
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx, opener
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog

@@ -30,10 +30,11 @@ import tvm
 import two_builds
 from in_turns import Run, in_turns
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.pipeline import APART, apply_plan, choose_plan, compute_templates, schedule_module
+from tvm_neocpu.pipeline import APART, apply_plan, compute_templates, schedule_module
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.tuning.group_candidates import with_doubtful_groups

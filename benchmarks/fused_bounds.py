@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.kernels.measure import random_tensor
@@ -36,7 +37,6 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig

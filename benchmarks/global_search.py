@@ -26,6 +26,7 @@ from irregular_networks import rails, random_network, ssd_ladder
 from rich.console import Console
 from rich.table import Table
 
+from tvm_neocpu.choose_plan import known_costs
 from tvm_neocpu.commands.shared import cli
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import commit, model_name
@@ -33,7 +34,7 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.conv_graph import ConvGraph
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.global_search import build_layout_graph, explain, plan_of, solve
-from tvm_neocpu.pipeline import apply_plan, fold, known_costs
+from tvm_neocpu.pipeline import apply_plan, fold
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.targets import parse_target

@@ -27,6 +27,7 @@ from typing import Any
 
 import tvm
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.contrib import model_zoo
@@ -40,7 +41,6 @@ from tvm_neocpu.core.network.equal_keys import kth_of_equal
 from tvm_neocpu.core.network.layer_group import LayerGroup
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph
 from tvm_neocpu.scheduling.partition.units import fused_units
 from tvm_neocpu.scheduling.profilers.cpu_l2 import DTYPE, ITEM_BYTES, CpuL2

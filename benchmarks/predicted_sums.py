@@ -26,6 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tvm_neocpu.choose_plan import known_costs
 from tvm_neocpu.commands.shared import cli
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.draft import draft_of
@@ -40,7 +41,6 @@ from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.baselines import random_schemes, solve_marked
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
-from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.database.log import LogContents

@@ -52,7 +52,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def small_networks_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """A build gives networks as small as those of tests one core: no test would run a fork."""
-    monkeypatch.setattr("tvm_neocpu.pipeline.may_be_small", lambda *_: False)
+    monkeypatch.setattr("tvm_neocpu.choose_plan.may_be_small", lambda *_: False)
 
 
 @pytest.fixture(autouse=True)

@@ -17,20 +17,14 @@ from tvm import tirx
 from tvm.s_tir import ScheduleError
 from tvm.target import Target
 
+from tvm_neocpu.choose_plan import runs_on_one_core
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.conv_graph import ConvGraph
 from tvm_neocpu.core.network.layer_group import GroupBands, Members
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
-from tvm_neocpu.pipeline import (
-    APART,
-    apply_plan,
-    compute_templates,
-    fold,
-    runs_on_one_core,
-    schedule_module,
-)
+from tvm_neocpu.pipeline import APART, apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.lowering.rounded_maps import as_planned

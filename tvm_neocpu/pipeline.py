@@ -15,15 +15,13 @@ from types import MappingProxyType
 import tvm
 from tvm import tirx
 
+from tvm_neocpu.choose_plan import choose_plan, one_core_plan, sharing_plan
 from tvm_neocpu.core.machine.cpu import Cpu
-from tvm_neocpu.core.messages.fallback import Coverage, OnFallback, tell
-from tvm_neocpu.core.network.candidate import Candidate
+from tvm_neocpu.core.messages.fallback import OnFallback, tell
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.conv_graph import ConvGraph
 from tvm_neocpu.core.network.layer_group import GroupBands
 from tvm_neocpu.core.network.plan import Plan
-from tvm_neocpu.core.network.workload import Workload
-from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.relay_passes.channels.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.channels.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
@@ -47,11 +45,7 @@ from tvm_neocpu.relay_passes.linear.fold_parallel_branches import FoldParallelBr
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
-from tvm_neocpu.relay_passes.lowering.waking_threads import (
-    gains_less_than_waking,
-    may_be_small,
-    on_one_core,
-)
+from tvm_neocpu.relay_passes.lowering.waking_threads import on_one_core
 from tvm_neocpu.relay_passes.memory.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.memory.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.memory.separate_branches import SeparateBranches
@@ -66,18 +60,10 @@ from tvm_neocpu.relay_passes.quantized.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights
 from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
-from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
-from tvm_neocpu.tuning.group_candidates import groups_of, with_groups
-from tvm_neocpu.tuning.shared_weights import sharing_schemes
-from tvm_neocpu.tuning.sweep_costs import SweepCosts
-from tvm_neocpu.tuning.transform_costs import TransformCosts
 
-Schemes = Mapping[Workload, Sequence[Candidate]]
 # No groups: each layer is a function of its own.
 APART: GroupBands = MappingProxyType({})
-# Against direct fp32 layers: Winograd leaves a fifth of the products, bytes go four at a time.
-MOST_SAVED = 20
 
 
 def lower(
@@ -143,7 +129,7 @@ def plan_network(
     alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history)
     if alone is not None:
         return PlannedNetwork(folded, graph, alone, on_one_core=True)
-    shared = sharing_plan(graph, models, cpu, history) if models else None
+    shared = sharing_plan(graph, [(model.graph, model.plan) for model in models], cpu, history)
     if shared is not None and shared.seconds <= plan.seconds * sharing_may_cost:
         return PlannedNetwork(folded, graph, shared, True, coverage.fixed_seconds)
     return PlannedNetwork(folded, graph, plan, beside=coverage.fixed_seconds)
@@ -191,78 +177,6 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         NoteWeightBits(cpu),  # behind every pass that changes weights
         StoreHalfWeights(cpu),  # last: the passes above compute with fp32 weights
     )
-
-
-def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:
-    """The history's plan if it is for this graph, else a search over its records and the model."""
-    history = history or current_history(cpu)
-    logged = usable_plan(history.plan(graph), graph, cpu)
-    return search_plan(graph, cpu, history) if logged is None else with_groups(logged, graph, cpu)
-
-
-def one_core_plan(
-    folded: tvm.IRModule,
-    graph: ConvGraph,
-    together: float,
-    coverage: Coverage,
-    cpu: Cpu,
-    history: History,
-) -> Plan | None:
-    """The plan for one core, where all cores save less of the network than waking them takes.
-
-    ``together``: the predicted seconds on all cores. ``None`` where they save more, where a log has
-    a plan, and where predictions do not cover all.
-    """
-    known = history.plan(graph) is None and not (coverage.fallbacks or coverage.fixed)
-    if not known or not may_be_small(together, cpu):
-        return None
-    one = cpu.with_cores(1)
-    alone = choose_plan(graph, one, current_history(one))
-    return alone if gains_less_than_waking(folded, together, alone.seconds, cpu) else None
-
-
-def runs_on_one_core(folded: tvm.IRModule, graph: ConvGraph, cpu: Cpu) -> bool:
-    """Whether a build compiles the folded network for one core, by the logs in force."""
-    operations = sum(workload.flops for workload in graph.workloads)
-    at_peak = operations / MOST_SAVED / (cpu.peak_gflops("float32") * 1e9 * cpu.cores)
-    if not may_be_small(at_peak, cpu):
-        return False
-    history, coverage = current_history(cpu), FindFallbacks(cpu)(folded)
-    together = choose_plan(graph, cpu, history).seconds
-    return one_core_plan(folded, graph, together, coverage, cpu, history) is not None
-
-
-def search_plan(
-    graph: ConvGraph, cpu: Cpu, history: History, time_limit: float | None = None
-) -> Plan:
-    """The global search over what is known, in at most ``time_limit`` seconds (None: no limit)."""
-    schemes, *prices = known_costs(graph, cpu, history)
-    groups = groups_of(graph, schemes, cpu)
-    return choose_layouts(graph, schemes, *prices, time_limit=time_limit, groups=groups)
-
-
-def sharing_plan(
-    graph: ConvGraph, models: Sequence[PlannedNetwork], cpu: Cpu, history: History
-) -> Plan | None:
-    """The fastest plan with the packed weights of one of the models; ``None`` if none has any."""
-    candidates, *prices = known_costs(graph, cpu, history)
-    plans = []
-    for model in models:
-        schemes = sharing_schemes(graph, (model.graph, model.plan), candidates, cpu)
-        if schemes is not None:
-            groups = groups_of(graph, schemes, cpu)
-            plans.append(choose_layouts(graph, schemes, *prices, groups=groups))
-    return min(plans, key=lambda plan: plan.seconds, default=None)
-
-
-def known_costs(
-    graph: ConvGraph, cpu: Cpu, history: History
-) -> tuple[Schemes, TransformCosts, SweepCosts]:
-    """Schemes, transforms, sweeps with their times: measured, the cost model's where none was."""
-    prices = TransformCosts.from_records(cpu, history.transforms(graph))
-    sweeps = SweepCosts.from_records(cpu, history.sweeps(graph))
-    tried = history.tried(graph.workloads)
-    return candidates_of(graph, cpu, tried, prices, sweeps), prices, sweeps
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:

@@ -9,8 +9,8 @@ from types import ModuleType
 import onnx
 import pytest
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.database.log import load_log
 from tvm_neocpu.tuning.tasks import tasks_of
 

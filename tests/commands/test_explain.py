@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tvm_neocpu.choose_plan import known_costs, search_plan
 from tvm_neocpu.commands import explain
 from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib import model_zoo
@@ -18,7 +19,7 @@ from tvm_neocpu.core.network.conv_graph import ConvGraph
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.pipeline import fold, known_costs, search_plan
+from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database import log_folders, places

@@ -11,10 +11,11 @@ import tvm
 from onnx_net import Net
 
 from tvm_neocpu import relay
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.pipeline import choose_plan, fold
+from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks

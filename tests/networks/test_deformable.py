@@ -17,8 +17,9 @@ from onnx import TensorProto, helper
 from onnx_net import Net, assert_close
 
 import tvm_neocpu
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.commands import explain, tune
-from tvm_neocpu.pipeline import choose_plan, fold, lower
+from tvm_neocpu.pipeline import fold, lower
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig

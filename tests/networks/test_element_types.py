@@ -14,6 +14,7 @@ from tvm.s_tir import Schedule
 
 import tvm_neocpu
 from tvm_neocpu import pipeline
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
@@ -86,7 +87,7 @@ def test_templates_compute_it_and_the_batch_norm_is_folded() -> None:
     graph = ExtractConvGraph(cpu)(folded)
     assert {workload.types for workload in graph.workloads} == {uniform("float64")}
     assert len(graph.convs) == 4
-    plan = pipeline.choose_plan(graph, cpu)
+    plan = choose_plan(graph, cpu)
     altered = pipeline.apply_plan(folded, plan, cpu)
     computed = pipeline.compute_templates(altered, plan.by_layout(graph), cpu)
     functions = [f for f in computed.functions.values() if isinstance(f, tirx.PrimFunc)]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from onnx_net import Net, check, run
 
 from tvm_neocpu import pipeline, relay
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.commands import explain, profile
 from tvm_neocpu.contrib.profile.profile_network import GROUP
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -163,9 +164,7 @@ def test_a_tuned_plans_stack_is_built_explained_and_profiled(
     graph, cpu = network.graph, network.cpu
     with monkeypatch.context() as patch:
         always_gains(patch)
-        plan = with_doubtful_groups(
-            replace(pipeline.choose_plan(graph, cpu), groups=()), graph, cpu
-        )
+        plan = with_doubtful_groups(replace(choose_plan(graph, cpu), groups=()), graph, cpu)
     assert [len(group.members) for group in plan.groups or ()] == [2]
     TuningLog(places.user_log(cpu.name), cpu.features).append_plan(plan, graph, cpu.name, cpu.cores)
     check(model)

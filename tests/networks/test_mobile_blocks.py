@@ -7,6 +7,7 @@ import pytest
 from onnx_net import Net, check
 
 from tvm_neocpu import pipeline, relay
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
@@ -84,6 +85,6 @@ def test_blocks_flow_in_one_layout() -> None:
         mod, _ = relay.frontend.from_onnx(model)
         folded = pipeline.fold(mod, TARGET.cpu)
         graph = ExtractConvGraph(TARGET.cpu)(folded)
-        altered = pipeline.apply_plan(folded, pipeline.choose_plan(graph, TARGET.cpu), TARGET.cpu)
+        altered = pipeline.apply_plan(folded, choose_plan(graph, TARGET.cpu), TARGET.cpu)
         assert count_transforms(altered) <= 3
         assert "relax.sigmoid" not in altered.script() or "silu" in altered.script()

@@ -13,10 +13,11 @@ from onnx_net import Compute, Net, check
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
+from tvm_neocpu.choose_plan import search_plan
 from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.network.layout import Layout, factors
 from tvm_neocpu.core.network.plan import Plan
-from tvm_neocpu.pipeline import apply_plan, fold, lower_altered, search_plan
+from tvm_neocpu.pipeline import apply_plan, fold, lower_altered
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target

@@ -9,9 +9,10 @@ import pytest
 import tvm
 from tvm import relax
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
-from tvm_neocpu.pipeline import apply_plan, choose_plan, fold, lower
+from tvm_neocpu.pipeline import apply_plan, fold, lower
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms

@@ -6,6 +6,7 @@ import pytest
 import tvm
 from tvm.relax.frontend.onnx import from_onnx
 
+from tvm_neocpu.choose_plan import search_plan
 from tvm_neocpu.contrib.model_zoo import build
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.network.config import Config
@@ -13,7 +14,7 @@ from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.workload import Workload
-from tvm_neocpu.pipeline import apply_plan, fold, search_plan
+from tvm_neocpu.pipeline import apply_plan, fold
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph

@@ -17,6 +17,7 @@ from onnx_net import assert_close, reference, run
 
 import tvm_neocpu
 from tvm_neocpu import pipeline, relay
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.conv_graph import ConvGraph
@@ -102,7 +103,7 @@ def test_no_transform_is_left_in_resnet50_when_all_blocks_are_equal() -> None:
     mod, _ = relay.frontend.from_onnx(model_zoo.build("resnet50"))
     folded = pipeline.fold(mod, cpu)
     graph = ExtractConvGraph(cpu)(folded)
-    plan = pipeline.choose_plan(graph, cpu)
+    plan = choose_plan(graph, cpu)
     equal = {
         node.id: next(
             config

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_neocpu.choose_plan import choose_plan, search_plan
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.machine.dot import VDPBF16PS
 from tvm_neocpu.core.network.candidate import Candidate, layouts_of
@@ -18,7 +19,6 @@ from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.global_search.network.choose import choose_layouts
-from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig

@@ -12,9 +12,9 @@ import pytest
 import tvm
 
 from tvm_neocpu import relay
+from tvm_neocpu.choose_plan import choose_plan, search_plan
 from tvm_neocpu.core.network.record import IN_NETWORK
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
-from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning import tune_network

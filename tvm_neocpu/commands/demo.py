@@ -16,6 +16,7 @@ import tvm
 from rich.table import Table
 
 from tvm_neocpu import pipeline, relay
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.commands.parts.tuning_session import network_session
 from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
@@ -103,7 +104,7 @@ def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> s
     """
     folded = pipeline.fold(mod, target.cpu)
     graph = ExtractConvGraph(target.cpu)(folded)
-    plan = pipeline.choose_plan(graph, target.cpu, history)
+    plan = choose_plan(graph, target.cpu, history)
     configs = [plan.configs[node.id] for node in graph.convs]
     # One transform before each convolution that reads blocks (the first reads NCHW), one after it.
     alone = sum(1 + bool(getattr(config, "ic_bn", 0)) for config in configs)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import onnx
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.accuracy.output_noise import OutputNoise
 from tvm_neocpu.core.accuracy.precision import (
     AUTO,
@@ -24,7 +25,7 @@ from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
-from tvm_neocpu.pipeline import choose_plan, fold
+from tvm_neocpu.pipeline import fold
 from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork, mixed_network
 from tvm_neocpu.precision.problem import PrecisionProblem, precision_problem
 from tvm_neocpu.precision.report import LayerPrecision, Report

@@ -8,6 +8,7 @@ from functools import partial
 
 from onnx import numpy_helper
 
+from tvm_neocpu.choose_plan import choose_plan, known_costs
 from tvm_neocpu.core.accuracy.output_noise import OutputNoise
 from tvm_neocpu.core.accuracy.precision import INT8, NAMES
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -26,7 +27,7 @@ from tvm_neocpu.global_search.network.precision_graph import (
     PrecisionGraph,
     build_precision_graph,
 )
-from tvm_neocpu.pipeline import choose_plan, fold, known_costs
+from tvm_neocpu.pipeline import fold
 from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork
 from tvm_neocpu.quantizing.accuracy.half_noise import in_type
 from tvm_neocpu.quantizing.onnx_graphs import weights_of

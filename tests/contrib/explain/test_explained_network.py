@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_neocpu.choose_plan import choose_plan, search_plan
 from tvm_neocpu.contrib.explain.explained_network import explain_network
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.messages.fallback import Coverage
@@ -13,7 +14,6 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.record import Record
-from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT

@@ -10,8 +10,9 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tests.support.relax_net import module
+from tvm_neocpu.choose_plan import search_plan
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
-from tvm_neocpu.pipeline import apply_plan, fold, search_plan
+from tvm_neocpu.pipeline import apply_plan, fold
 from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from onnx_net import Net
 from tvm import tirx
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16, DotProduct
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.pipeline import apply_plan, choose_plan, compute_templates, fold
+from tvm_neocpu.pipeline import apply_plan, compute_templates, fold
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.lowering import lower_to_templates
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph

@@ -12,7 +12,8 @@ from onnx_net import Net, check
 from tvm import relax
 
 from tvm_neocpu import relay
-from tvm_neocpu.pipeline import apply_plan, choose_plan, fold
+from tvm_neocpu.choose_plan import choose_plan
+from tvm_neocpu.pipeline import apply_plan, fold
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph

@@ -10,12 +10,13 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
 from tests.support.relax_net import module
+from tvm_neocpu.choose_plan import search_plan
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.core.network.conv_graph import ConvGraph, SweepKind
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import FoldedNetwork
-from tvm_neocpu.pipeline import apply_plan, compute_templates, search_plan
+from tvm_neocpu.pipeline import apply_plan, compute_templates
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.planning.find_sweeps import SweepFinder

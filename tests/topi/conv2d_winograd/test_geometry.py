@@ -11,8 +11,8 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     WinogradConfig,
     WinogradGeometry,
-    misfit,
 )
+from tvm_neocpu.topi.conv2d_winograd.misfit import misfit
 from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles, unit_stride
 
 CONV = ConvWorkload(2, 32, 14, 17, 48, (3, 3), padding=(1, 1, 1, 1))

@@ -14,8 +14,8 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     WinogradConfig,
     WinogradGeometry,
-    misfit,
 )
+from tvm_neocpu.topi.conv2d_winograd.misfit import misfit
 from tvm_neocpu.topi.conv2d_winograd.space import (
     TILE_LIMIT,
     accepts,

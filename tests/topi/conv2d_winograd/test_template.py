@@ -22,8 +22,8 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     WinogradConfig,
     WinogradGeometry,
-    misfit,
 )
+from tvm_neocpu.topi.conv2d_winograd.misfit import misfit
 from tvm_neocpu.topi.conv2d_winograd.packing import pack_weight, packed_shape
 from tvm_neocpu.topi.conv2d_winograd.template import compute
 from tvm_neocpu.topi.kernel import kernel, unscheduled

@@ -62,6 +62,7 @@ def test_a_copy_of_the_sources_has_the_same_versions(edit) -> None:
         ("gemm/tiles.py", {TILES, "dense_pack", "dense_int", "dense_bf16", "batch_matmul_pack"}),
         ("schedule/steps.py", "all"),
         ("tir/order.py", "all"),
+        ("tir/prefetch/requests.py", "all"),
         ("conv2d_winograd/space.py", set()),
         ("conv2d_winograd/cost.py", set()),
         ("conv2d/text.py", set()),

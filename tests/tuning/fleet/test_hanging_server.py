@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 from fleet import LoopbackFleet
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.errors import FleetError
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.fleet import remote_workers, tracker
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN

@@ -7,11 +7,11 @@ import onnxruntime
 import pytest
 from tvm import rpc
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.core.errors import ServerLostError
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine

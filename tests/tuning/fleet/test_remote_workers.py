@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from fleet import LoopbackFleet, kill
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.core.errors import FleetError
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.fleet import remote_workers
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine

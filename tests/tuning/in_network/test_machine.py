@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_neocpu import pipeline
+from tvm_neocpu.choose_plan import known_costs
 from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.plans.compare import compare_plans
@@ -70,7 +71,7 @@ def _compare(spec: str, settings: _Settings) -> NetworkPlans:
     graph = ExtractConvGraph(cpu)(pipeline.fold(mod, cpu))
     history = current_history(cpu)
     plans = plans_of(graph, cpu, history, settings.randoms, settings.seed)
-    schemes, *_ = pipeline.known_costs(graph, cpu, history)
+    schemes, *_ = known_costs(graph, cpu, history)
     prices = {
         (w, scheme.config): scheme.seconds for w, found in schemes.items() for scheme in found
     }

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tvm_neocpu.choose_plan import choose_plan, search_plan
 from tvm_neocpu.folded_network import FoldedNetwork
-from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.crew import Here, Site

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import onnx
 
+from tvm_neocpu.choose_plan import one_core_plan
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, explain_network
 from tvm_neocpu.contrib.explain.notes import notes_of
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
-from tvm_neocpu.pipeline import fold, one_core_plan
+from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.lowering.waking_threads import SAID

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tvm_neocpu.choose_plan import Schemes, known_costs
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.messages.fallback import Coverage
 from tvm_neocpu.core.network.candidate import Candidate
@@ -15,7 +16,6 @@ from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.problem.limits import SearchLimitError
 from tvm_neocpu.global_search.solvers.methods import solve
-from tvm_neocpu.pipeline import Schemes, known_costs
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.tuning.candidates import usable_plan
 from tvm_neocpu.tuning.database.history import History

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tvm_neocpu.choose_plan import known_costs
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.conv_graph import ConvGraph
@@ -20,7 +21,6 @@ from tvm_neocpu.global_search.network.baselines import (
 from tvm_neocpu.global_search.network.choose import plan_of
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
 from tvm_neocpu.global_search.problem.solution import Solution
-from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.tuning.database.history import History
 
 GLOBAL, GREEDY = "global", "greedy"

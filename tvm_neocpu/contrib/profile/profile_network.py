@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
@@ -22,7 +23,6 @@ from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
-from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.relay_passes.operators.recurrence import layer_in
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE

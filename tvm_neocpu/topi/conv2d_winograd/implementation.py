@@ -6,6 +6,7 @@ from tvm_neocpu.core.types import FP16_WEIGHTS, FP32
 from tvm_neocpu.topi.conv2d_winograd import (
     cost,
     geometry,
+    misfit,
     packing,
     rounding,
     space,
@@ -25,7 +26,7 @@ WINOGRAD = Implementation(
     packed_shape=packing.packed_shape,
     cost=cost.predict_seconds,
     pricing=cost.pricing,
-    misfit=geometry.misfit,
+    misfit=misfit.misfit,
     cuts_loops=lambda conv, config: geometry.WinogradGeometry(conv, config).ends_narrower,
     forbids=space.forbids,
     # In bf16 F(4x4, 3x3) would lose too much; smaller tiles have a template of their own.

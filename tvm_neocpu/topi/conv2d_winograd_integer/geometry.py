@@ -14,7 +14,7 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import DotProduct
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd import geometry as fp32
+from tvm_neocpu.topi.conv2d_winograd import misfit as fp32
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import EXACT, conv_matrices
 from tvm_neocpu.topi.conv2d_winograd.tails import tail_matrix

@@ -157,7 +157,7 @@ def _rooms(room: str) -> list[str]:
 
 
 def _sources(room: str) -> list[Path]:
-    files = sorted((_TOPI / room).glob("*.py"))
+    files = sorted((_TOPI / room).rglob("*.py"))
     return [path for path in files if path.stem not in _NAMES | _CHOICES]
 
 

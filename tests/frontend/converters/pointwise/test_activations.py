@@ -11,6 +11,7 @@ from onnx import helper
 from onnx_node import assert_same, check_node, image, node_model, onnx_runtime, ours
 
 from tvm_neocpu import pipeline, relay
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
@@ -44,7 +45,7 @@ def test_a_slope_is_applied_in_the_layout_of_the_convolution(make_model: MakeMod
     )
     mod, _ = relay.frontend.from_onnx(model)
     folded = pipeline.fold(mod, CPU)
-    plan = pipeline.choose_plan(ExtractConvGraph(CPU)(folded), CPU)
+    plan = choose_plan(ExtractConvGraph(CPU)(folded), CPU)
     # At the two ends of the network.
     assert count_transforms(pipeline.apply_plan(folded, plan, CPU)) == 2
 

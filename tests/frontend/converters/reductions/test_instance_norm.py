@@ -8,7 +8,8 @@ from onnx_net import Net, check
 from onnx_node import check_node, image, node_model, ours
 
 from tvm_neocpu import relay
-from tvm_neocpu.pipeline import apply_plan, choose_plan, fold
+from tvm_neocpu.choose_plan import choose_plan
+from tvm_neocpu.pipeline import apply_plan, fold
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 
