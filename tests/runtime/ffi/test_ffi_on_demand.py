@@ -91,7 +91,7 @@ def test_a_name_that_it_never_had_is_an_attribute_error() -> None:
 def test_a_version_with_other_parts_is_imported_whole(table: str, other: object) -> None:
     body = (
         "import tvm_ffi\n"
-        "from tvm_neocpu.runtime import ffi_on_demand\n"
+        "from tvm_neocpu.runtime.ffi import ffi_on_demand\n"
         f"ffi_on_demand.{table} = {other!r}\n"
         "print(tvm_ffi.Module.__module__, REST in sys.modules)"
     )

@@ -95,7 +95,7 @@ def test_a_fork_while_another_thread_runs(files: tuple[str, str]) -> None:
 def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
     """A child would find TVM's allocator locked for ever."""
     run(
-        "from tvm_neocpu.runtime import forking\n"
+        "from tvm_neocpu.runtime.process import forking\n"
         "guard, inside, ended = forking.fork_lock(), threading.Event(), []\n"
         "def busy():\n"
         "    inside.set(); time.sleep(1); ended.append(True)\n"
@@ -110,7 +110,7 @@ def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
 def test_ctrl_c_while_fork_waits_is_heard_after_it(files: tuple[str, str]) -> None:
     """Python ignores what is raised before a fork. Nothing may be locked for ever either."""
     run(
-        "from tvm_neocpu.runtime import forking\n"
+        "from tvm_neocpu.runtime.process import forking\n"
         "guard, inside, main = forking.fork_lock(), threading.Event(), threading.main_thread()\n"
         "wanted, held = forking._this_fork.wanted, forking._this_fork.held\n"
         "def busy():\n"
@@ -274,7 +274,7 @@ thread.join()
 def test_a_child_loads_the_runtime_though_its_parent_was_loading_it() -> None:
     script = """
 import threading, time
-from tvm_neocpu.runtime import tvm_library
+from tvm_neocpu.runtime.ffi import tvm_library
 
 held = threading.Event()
 
@@ -302,7 +302,7 @@ def test_ctrl_c_during_fork_leaves_no_lock() -> None:
         "interrupt = map(getattr(ctypes.CDLL(None), 'raise'), [signal.SIGINT])\n"
         # Registered first, this comes last before a fork; without Python's code nothing hears it.
         "os.register_at_fork(before=functools.partial(next, interrupt, None))\n"
-        "from tvm_neocpu.runtime import forking\n"
+        "from tvm_neocpu.runtime.process import forking\n"
         "lock, found = forking.fork_lock(), []\n"
         "try:\n"
         "    child = os.fork()\n"
@@ -321,7 +321,7 @@ def test_locks_that_are_made_while_several_threads_fork() -> None:
     """Each fork unlocks what it has locked itself."""
     run_script(
         "import os, threading\n"
-        "from tvm_neocpu.runtime import forking\n"
+        "from tvm_neocpu.runtime.process import forking\n"
         "kept = []\n"
         "def work():\n"
         "    for _ in range(100):\n"

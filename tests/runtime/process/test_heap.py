@@ -63,7 +63,7 @@ def test_large_blocks_go_back_at_once_inside(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.delenv(name, raising=False)
     run_script(
         "import ctypes\n"
-        "from tvm_neocpu.runtime import heap\n"
+        "from tvm_neocpu.runtime.process import heap\n"
         "libc = ctypes.CDLL(None)\n"
         "libc.malloc.restype = ctypes.c_void_p\n"
         "libc.free.argtypes = [ctypes.c_void_p]\n"
