@@ -158,18 +158,36 @@ def test_groups_are_register_tiles_in_blocks_of_whole_groups() -> None:
         pytest.param(replace(GROUPED, groups=32), HASWELL, id="4 channels are no vector"),
         pytest.param(GROUPED, SKYLAKE, id="8 channels are none of AVX-512"),
         pytest.param(replace(GROUPED, groups=128), HASWELL, id="depthwise"),
-        pytest.param(replace(GROUPED, groups=2), HASWELL, id="64 channels are 8 vectors"),
     ],
 )
-def test_groups_that_are_no_register_tile(conv: ConvWorkload, cpu: Cpu) -> None:
+def test_groups_that_fill_no_vector(conv: ConvWorkload, cpu: Cpu) -> None:
     assert not accepts(conv, cpu)
 
 
-@pytest.mark.parametrize(("ic_bn", "oc_bn"), [(4, 8), (8, 4), (0, 8), (12, 8)])
-def test_blocks_of_groups_are_whole_groups(ic_bn: int, oc_bn: int) -> None:
-    config = WinogradConfig(ic_bn, oc_bn, 4, 7)
-    assert "no whole groups" in str(misfit(GROUPED, config)) or ic_bn == 12
-    assert misfit(GROUPED, config) is not None
+@pytest.mark.parametrize(
+    ("cpu", "blocks_in", "blocks_out"),
+    [
+        pytest.param(HASWELL, {4, 8, 16, 32}, {4, 8, 16}, id="avx2"),
+        pytest.param(SKYLAKE, {4, 8, 16, 32, 64}, {4, 8, 16, 32, 64}, id="avx512"),
+    ],
+)
+def test_large_groups_have_the_blocks_of_one(
+    cpu: Cpu, blocks_in: set[int], blocks_out: set[int]
+) -> None:
+    """ResNeSt's two halves; each block of a group reads what all of them share."""
+    halves = ConvWorkload(1, 256, 14, 14, 512, (3, 3), padding=(1, 1, 1, 1), groups=2)
+    assert accepts(halves, cpu)
+    found = space(halves, cpu)
+    assert {config.ic_bn for config in found} == blocks_in
+    assert {config.oc_bn for config in found} == blocks_out
+    assert all(misfit(halves, config) is None for config in found)
+    assert not any(WinogradGeometry(halves, config).packs_by_block for config in found)
+
+
+@pytest.mark.parametrize(("ic_bn", "oc_bn"), [(0, 8), (12, 8), (8, 12), (3, 8)])
+def test_blocks_hold_whole_groups_or_are_part_of_one(ic_bn: int, oc_bn: int) -> None:
+    assert "no whole groups, nor parts" in str(misfit(GROUPED, WinogradConfig(ic_bn, oc_bn, 4, 7)))
+    assert misfit(GROUPED, WinogradConfig(4, 4, 4, 7)) is None
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,22 @@ GROUP_CASES = [
     pytest.param(
         in_groups(64, 32, 2, 7), WinogradConfig(64, 32, 2, 2, 2, 2), id="twice the inputs"
     ),
+    pytest.param(
+        in_groups(64, 64, 2, 13), WinogradConfig(16, 8, 4, 4, th_bn=2), id="blocks of a large group"
+    ),
+    pytest.param(
+        in_groups(48, 96, 3, 13),
+        WinogradConfig(8, 16, 4, 5, FLAT, 4, True),
+        id="chunks of a large group's channels",
+    ),
+    pytest.param(
+        in_groups(64, 32, 2, 14, stride=2),
+        WinogradConfig(16, 16, 2, 4, 1, 2),
+        id="blocks of inputs, whole outputs",
+    ),
+    pytest.param(
+        in_groups(32, 64, 4, 9), WinogradConfig(16, 8, 3, 3), id="whole inputs, blocks of outputs"
+    ),
 ]
 
 

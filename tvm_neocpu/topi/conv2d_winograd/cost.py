@@ -203,8 +203,9 @@ def _output_cycles(tiled: TiledConv) -> float:
 def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffic:
     """Each block of output channels walks the packed input; each chunk walks the weights.
 
-    Of groups a block walks its group's: transformed tiles and products lie in L1 or L2. A core that
-    transforms the input for itself reads all of it; no other core wrote what it multiplies.
+    Of groups a block walks its group's: transformed tiles and products of small ones lie in L1 or
+    L2. A core that transforms the input for itself reads all of it; no other core wrote what it
+    multiplies.
     """
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
@@ -229,7 +230,8 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
         once = 0
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
     own_products = apart or copies > 1
-    private_products = products / walks / conv.groups / (blocks if own_products else 1)
+    groups_apart = conv.groups if geometry.packs_by_block else 1
+    private_products = products / walks / groups_apart / (blocks if own_products else 1)
     if geometry.packs_by_block:
         packed_walks = 0
         if part + private_products <= cpu.l1:

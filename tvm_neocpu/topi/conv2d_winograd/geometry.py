@@ -120,9 +120,10 @@ class WinogradGeometry(BlocksOfGroups):
     def packs_by_block(self) -> bool:
         """Whether each block of output channels packs what it reads, and no other block reads it.
 
-        A group's transformed tiles stay in L1, those of all groups would go through L2.
+        So does a group that is one block: its transformed tiles stay in L1, those of all groups
+        would go through L2. A larger group has several blocks, which share what is packed.
         """
-        return self.conv.groups > 1
+        return self.conv.groups > 1 and self.out_blocks == self.conv.groups
 
     @property
     def packs_apart(self) -> bool:
@@ -143,7 +144,7 @@ class WinogradGeometry(BlocksOfGroups):
     def stored_ic_bn(self) -> int:
         """Channels of a block of the packed input as it is transformed and stored."""
         block = self.config.ic_bn or self.tiled.lanes
-        return min(block, self.in_channels) if self.packs_by_block else block
+        return min(block, self.in_channels) if self.conv.groups > 1 else block
 
     @property
     def transformed_channels(self) -> int:

@@ -13,8 +13,9 @@ def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
     if config.tile not in TILES:
         return f"there are no tiles of {config.tile}; there are {', '.join(map(str, TILES))}"
     reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
-    if conv.groups > 1 and (config.ic_bn == 0 or config.ic_bn % reads or config.oc_bn % writes):
-        return f"its blocks {config.ic_bn} and {config.oc_bn} are no whole groups"
+    sides = (config.ic_bn, reads), (config.oc_bn, writes)
+    if conv.groups > 1 and not all(_is_of_groups(block, group) for block, group in sides):
+        return f"its blocks {config.ic_bn} and {config.oc_bn} are no whole groups, nor parts of one"
     if config.ic_bn and conv.in_channels % config.ic_bn:
         return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
     if config.oc_bn < 1 or conv.out_channels % config.oc_bn:
@@ -22,6 +23,11 @@ def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
     if min(config.reg_n, config.th_bn) < 1 or config.reg_m < FLAT:
         return "its register tiles or chunks are empty"
     return _misfit_of_chunks(conv, config) or _misfit_of_points(conv, config)
+
+
+def _is_of_groups(block: int, group: int) -> bool:
+    """Whether a block holds whole groups, or divides one."""
+    return block > 0 and (block % group == 0 or group % block == 0)
 
 
 def _misfit_of_chunks(conv: ConvWorkload, config: WinogradConfig) -> str | None:

@@ -43,12 +43,22 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 
 def _pays_in_groups(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """The same of a group, which is one register tile's vectors: whole ones, and no depthwise."""
-    unit, reads = cpu.unit(conv.types.accumulator), conv.in_channels // conv.groups
-    writes = conv.out_channels // conv.groups
-    of_group = replace(conv, in_channels=reads, out_channels=writes, groups=1)
-    fills = writes % unit.full_rate_lanes == 0 and writes <= MAX_VECTORS * unit.lanes
-    return fills and reads <= MAX_BLOCK and pays_for_transforms(of_group)
+    """The same of a group: whole vectors, and no depthwise."""
+    unit, of_group = cpu.unit(conv.types.accumulator), _one_group(conv)
+    fills = of_group.out_channels % unit.full_rate_lanes == 0
+    return fills and pays_for_transforms(of_group)
+
+
+def _one_group(conv: ConvWorkload) -> ConvWorkload:
+    """The convolution that one group is."""
+    reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    return replace(conv, in_channels=reads, out_channels=writes, groups=1)
+
+
+def _is_one_block(conv: ConvWorkload, cpu: Cpu) -> bool:
+    """Whether a group's outputs fit a register tile, and its inputs a block of data."""
+    of_group, lanes = _one_group(conv), cpu.unit(conv.types.accumulator).lanes
+    return of_group.out_channels <= MAX_VECTORS * lanes and of_group.in_channels <= MAX_BLOCK
 
 
 def pays_for_transforms(conv: ConvWorkload) -> bool:
@@ -178,12 +188,15 @@ def schedules(
 
 
 def _blocks(channels: int, conv: ConvWorkload, cpu: Cpu) -> list[int]:
-    """Blocks of the input's or output's channels: of groups, one or several whole ones."""
-    if conv.groups > 1:
-        several = several_groups(channels, conv.groups, conv, cpu)
-        return [channels // conv.groups, *several]
+    """Blocks of the input's or output's channels: small groups are whole, large ones have several.
+
+    Blocks of large groups are those of a convolution that is one.
+    """
+    group = channels // conv.groups
+    if conv.groups > 1 and _is_one_block(conv, cpu):
+        return [group, *several_groups(channels, conv.groups, conv, cpu)]
     widest = MAX_VECTORS * cpu.unit(conv.types.accumulator).lanes
-    return [f for f in factors(channels) if MIN_BLOCK <= f <= widest]
+    return [f for f in factors(group) if MIN_BLOCK <= f <= widest]
 
 
 def flat_tiles(
@@ -235,7 +248,8 @@ def chunkings(
     rows = math.ceil(tiles[0] / reg_m) * reg_m
     heights = [f for f in factors(rows) if f % reg_m == 0 and f <= max(reg_m, 16)]
     # A block of a group transforms its own tiles, as few at a time as a chunk of rows does.
-    split = [(height, True, 0) for height in heights if conv.groups > 1 and height < rows]
+    by_block = conv.groups > 1 and oc_bn >= conv.out_channels // conv.groups
+    split = [(height, True, 0) for height in heights if by_block and height < rows]
     by_core = cpu.cores > 1 and conv.groups == 1 and not conv.reads_plain
     if by_core and conv.out_channels % (oc_bn * cpu.cores) == 0:
         split.append((rows, False, cpu.cores))
