@@ -184,6 +184,13 @@ def test_large_groups_have_the_blocks_of_one(
     assert not any(WinogradGeometry(halves, config).packs_by_block for config in found)
 
 
+def test_large_groups_need_not_fill_their_last_vector() -> None:
+    """RegNetX-8GF has groups of 120 channels: seven and a half vectors of AVX-512."""
+    conv = ConvWorkload(1, 720, 14, 14, 720, (3, 3), padding=(1, 1, 1, 1), groups=6)
+    assert accepts(conv, SKYLAKE) and 120 % 16
+    assert not accepts(replace(conv, in_channels=240, out_channels=240), SKYLAKE)  # of 40
+
+
 @pytest.mark.parametrize(("ic_bn", "oc_bn"), [(0, 8), (12, 8), (8, 12), (3, 8)])
 def test_blocks_hold_whole_groups_or_are_part_of_one(ic_bn: int, oc_bn: int) -> None:
     assert "no whole groups, nor parts" in str(misfit(GROUPED, WinogradConfig(ic_bn, oc_bn, 4, 7)))

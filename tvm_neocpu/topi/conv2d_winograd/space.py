@@ -43,10 +43,10 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 
 def _pays_in_groups(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """The same of a group: whole vectors, and no depthwise."""
+    """The same of a group, no depthwise one; one register tile's outputs are whole vectors."""
     unit, of_group = cpu.unit(conv.types.accumulator), _one_group(conv)
     fills = of_group.out_channels % unit.full_rate_lanes == 0
-    return fills and pays_for_transforms(of_group)
+    return (fills or not _is_one_block(conv, cpu)) and pays_for_transforms(of_group)
 
 
 def _one_group(conv: ConvWorkload) -> ConvWorkload:
