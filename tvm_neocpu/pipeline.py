@@ -33,6 +33,7 @@ from tvm_neocpu.relay_passes.convolutions.computed_transposes import ComputedTra
 from tvm_neocpu.relay_passes.convolutions.dilated_as_dense import DilatedAsDense
 from tvm_neocpu.relay_passes.convolutions.plain_products import PlainProducts
 from tvm_neocpu.relay_passes.convolutions.sub_pixel_transpose import SubPixelTranspose
+from tvm_neocpu.relay_passes.convolutions.tokens_as_images import TokensAsImages
 from tvm_neocpu.relay_passes.folding.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.folding.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fusing.fuse_blocks import FuseBlocks
@@ -163,6 +164,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(in_place),  # while batch norms stand next to transposed convolutions
+        TokensAsImages(),  # behind what reads matmul; its convolutions are for the passes below
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
