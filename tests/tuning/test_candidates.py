@@ -13,7 +13,14 @@ from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.machine.dot import VDPBF16PS
 from tvm_neocpu.core.network.candidate import Candidate, layouts_of
 from tvm_neocpu.core.network.config import Config
-from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.network.conv_graph import (
+    ConvGraph,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    Sweep,
+    SweepKind,
+)
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.record import Record
@@ -53,6 +60,18 @@ def failed(config: Config) -> Record:
 
 def schemes(*records: Record) -> tuple[Candidate, ...]:
     return candidates_of(GRAPH, CPU, {CONV: records})[CONV]
+
+
+@pytest.mark.parametrize("reads_concat", [False, True])
+def test_a_node_that_reads_a_concat_pays_for_the_copy(reads_concat: bool) -> None:
+    conv = ConvWorkload(1, 1024, 64, 64, 256, (1, 1))
+    concat = Sweep(SweepKind.MOVE, (conv.in_shape,), conv.in_shape)
+    read = (concat,) if reads_concat else ()
+    node = GraphNode("a", NodeKind.CONV, "a", conv.out_shape, conv, read_sweeps=read)
+    (found,) = candidates_of(ConvGraph((node,), ()), CPU, {}).values()
+    expected = best_per_layout(conv, CPU, computes_data=reads_concat)
+    assert found[0] == expected[0]
+    assert best_per_layout(conv, CPU) != best_per_layout(conv, CPU, computes_data=True)
 
 
 def test_only_kernels_that_could_read_bf16_spend_time_on_rounding() -> None:

@@ -87,11 +87,12 @@ class Implementation:
     before it multiplies. ``noise_growth(workload)``: the noise power at its outputs over that of
     weights that are only rounded, at most. ``weight_scales(workload)``: the smallest and the
     largest of what it stores over the weights. ``takes_prologue``: its schedule finds a place for
-    data that are computed, not stored (:mod:`.schedule.prologue`). ``cuts_loops(workload,
-    config)``: it marks loops over stored data for TVM to cut. ``classic`` are the knobs under which
-    AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of older logs into today's.
-    ``settings()`` is what the environment says of its space. ``label(workload, config)`` is what
-    people call it.
+    data that are computed, not stored (:mod:`.schedule.prologue`). ``copies_apart(workload,
+    config)``: that place is a pass of its own, which data that are stored do not need.
+    ``cuts_loops(workload, config)``: it marks loops over stored data for TVM to cut. ``classic``
+    are the knobs under which AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of
+    older logs into today's. ``settings()`` is what the environment says of its space.
+    ``label(workload, config)`` is what people call it.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Implementation:
     noise_growth: Callable[[Any], float] = lambda workload: 1.0
     weight_scales: Callable[[Any], tuple[float, float]] = lambda workload: (1.0, 1.0)
     takes_prologue: bool = False
+    copies_apart: Callable[[Any, Any], bool] = lambda workload, config: False
     cuts_loops: Callable[[Any, Any], bool] = lambda workload, config: False
     classic: tuple[ClassicKnob, ...] = ()
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda knobs: knobs

@@ -63,7 +63,8 @@ def candidates_of(
     for workload in graph.workloads:
         usable = _usable(workload, cpu, records.get(workload, ()))
         saved = _Savings(around[workload], prices, sweeps)
-        kept = _worth_keeping(_schemes(workload, cpu, usable), saved)
+        computes_data = any(node.read_sweeps for node, *_ in around[workload])
+        kept = _worth_keeping(_schemes(workload, cpu, usable, computes_data), saved)
         found[workload] = tuple(_with_rounding(workload, scheme, cpu) for scheme in kept)
     return found
 
@@ -147,9 +148,11 @@ def usable_plan(plan: Plan | None, graph: ConvGraph, cpu: Cpu) -> Plan | None:
     return plan
 
 
-def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> list[Candidate]:
+def _schemes(
+    workload: Workload, cpu: Cpu, records: Sequence[Record], computes_data: bool
+) -> list[Candidate]:
     worked = [record for record in records if record.ok]
-    predicted = _not_failed(workload, cpu, records)
+    predicted = _not_failed(workload, cpu, records, computes_data)
     if not worked:
         return list(predicted)
     # What was read once is not believed to beat what was read again.
@@ -181,10 +184,13 @@ def _scale(workload: Workload, cpu: Cpu, worked: Sequence[Record]) -> float:
     return median(ratios) if ratios else 1.0
 
 
-def _not_failed(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[Candidate, ...]:
+def _not_failed(
+    workload: Workload, cpu: Cpu, records: Sequence[Record], computes_data: bool
+) -> tuple[Candidate, ...]:
     failed = frozenset(record.config for record in records if not record.ok)
+    found = best_per_layout(workload, cpu, failed, computes_data)
     # Where all has failed there must be something to build nevertheless.
-    return best_per_layout(workload, cpu, failed) or best_per_layout(workload, cpu)
+    return found or best_per_layout(workload, cpu, computes_data=computes_data)
 
 
 def _worth_keeping(schemes: list[Candidate], saved: _Savings) -> tuple[Candidate, ...]:

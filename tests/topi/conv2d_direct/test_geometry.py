@@ -142,3 +142,21 @@ def test_blocks_that_share_a_tile_of_one_pixel(
 def test_other_layers_read_one_stream(conv: ConvWorkload) -> None:
     config = ConvConfig(ic_bn=16, oc_bn=8, reg_n=1)
     assert DirectGeometry(conv, config).streams(ONE) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "config", "apart"),
+    [
+        pytest.param({}, ConvConfig(8, 16, 7, parallel_oc=True), True, id="chunks of channels"),
+        pytest.param({}, ConvConfig(8, 16, 7), False, id="chunks of rows copy their own"),
+        pytest.param({}, ConvConfig(8, 48, 7, parallel_oc=True), False, id="rows read once"),
+        pytest.param({"padding": (1, 0, 0, 0)}, ConvConfig(8, 16, 7, parallel_oc=True), False),
+        pytest.param({"groups": 2}, ConvConfig(8, 24, 7, parallel_oc=True), False, id="of groups"),
+    ],
+)
+def test_what_is_computed_of_the_data_may_be_a_pass_of_its_own(
+    changed: dict[str, object], config: ConvConfig, apart: bool
+) -> None:
+    """Where there is a padded copy anyway, its pass computes the data too."""
+    conv = replace(ConvWorkload(1, 16, 14, 14, 48, (1, 1)), **changed)
+    assert DirectGeometry(conv, config).copies_apart == apart

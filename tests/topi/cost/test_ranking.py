@@ -22,6 +22,7 @@ from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
+from tvm_neocpu.topi.cost.moves import copying_seconds
 from tvm_neocpu.topi.cost.ranking import (
     Predictions,
     best_config,
@@ -32,7 +33,7 @@ from tvm_neocpu.topi.cost.ranking import (
 )
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.operator import Blocks, Implementation
-from tvm_neocpu.topi.table import implementations, space_of
+from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 
 CPU = Cpu("haswell", AVX2, cores=2)
 CONV = ConvWorkload(1, 16, 7, 7, 24, (3, 3), padding=(1, 1, 1, 1))
@@ -52,6 +53,29 @@ def test_the_best_of_a_layout_pair_is_the_first_in_the_ranking() -> None:
         pair = best.reads, best.writes
         alike = [c.config for c in ranked(CONV, CPU) if (c.reads, c.writes) == pair]
         assert best.config == alike[0] == best_config(CONV, *pair, CPU)
+
+
+def test_a_large_concat_is_read_in_chunks_of_rows() -> None:
+    """SegFormer's head reads 17 MB of a concat: a pass that copies it takes long."""
+    conv = ConvWorkload(1, 1024, 64, 64, 256, (1, 1))
+    cpu = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu.with_cores(1)
+    stored, read_through = (
+        best_per_layout(conv, cpu, computes_data=computes) for computes in (False, True)
+    )
+    assert any(DIRECT.copies_apart(conv, found.config) for found in stored)
+    assert not any(
+        implementation_of(found.config).copies_apart(conv, found.config) for found in read_through
+    )
+
+
+def test_the_price_of_a_copy_is_part_of_the_prediction() -> None:
+    """7x7 images have too few rows for four cores: channels are split, and the copy is a pass."""
+    conv = ConvWorkload(1, 64, 7, 7, 2048, (1, 1))
+    cpu = replace(CPU, cores=4)
+    for found in best_per_layout(conv, cpu, computes_data=True):
+        apart = implementation_of(found.config).copies_apart(conv, found.config)
+        copy = copying_seconds(conv, cpu) if apart else 0.0
+        assert found.seconds == pytest.approx(predict_seconds(conv, found.config, cpu) + copy)
 
 
 def test_blocks_of_whole_vectors_are_kept() -> None:

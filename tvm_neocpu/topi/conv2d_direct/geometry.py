@@ -157,6 +157,22 @@ class DirectGeometry(BlocksOfGroups):
         """Whether each block of output channels pads what it reads, and no other block reads it."""
         return self.conv.groups > 1 and self.readers == 1
 
+    @property
+    def reads_rows_once(self) -> bool:
+        """Whether each row of tiles reads rows of the input that no other one reads.
+
+        So it is with a kernel of one row whose output channels are one block.
+        """
+        return self.conv.kernel[0] == 1 and self.out_blocks == 1
+
+    @property
+    def copies_apart(self) -> bool:
+        """Whether what is computed of the input as it is read is a pass of its own before the
+        chunks, where the input itself would be read in place.
+        """
+        in_chunks = self.pads_by_block or self.reads_rows_once or not self.config.parallel_oc
+        return not (self.is_padded or in_chunks)
+
     @cached_property
     def chunk_rows(self) -> int:
         """Rows of tiles that a chunk covers: at most ``oh_bn``, and a factor of all."""

@@ -26,6 +26,7 @@ DIRECT = Implementation(
     types=(FP32, uniform("float64"), *HALF_WEIGHTS),
     packed_types=PACKED_TYPES,
     takes_prologue=True,
+    copies_apart=lambda conv, config: geometry.DirectGeometry(conv, config).copies_apart,
     # AutoTVM's 1x1 template tiled rows where its others unroll the kernel.
     classic=(
         ClassicKnob("tile_ic", "ic_bn", 2),

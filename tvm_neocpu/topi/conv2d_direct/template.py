@@ -180,10 +180,10 @@ def tile_output(
 def _row_read_once(sch: Schedule, acc: SBlockRV, geometry: DirectGeometry) -> LoopRV | None:
     """The loop over rows of tiles, where each reads rows of the input that nothing else reads.
 
-    So it is with a kernel of one row whose output channels are one block. The copy of a row (gated
-    by squeeze-excite) stays in L1; that of a chunk may be the whole image, 1.6 MB of 32x112x112.
+    The copy of a row (gated by squeeze-excite) stays in L1; that of a chunk may be the whole image,
+    1.6 MB of 32x112x112.
     """
-    if geometry.conv.kernel[0] > 1 or geometry.out_blocks > 1:
+    if not geometry.reads_rows_once:
         return None
     return sch.get_loops(acc)[1 if geometry.config.parallel_oc else 2]
 

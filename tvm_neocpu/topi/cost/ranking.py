@@ -12,6 +12,7 @@ from tvm_neocpu.core.network.candidate import Candidate, has_blocks, layouts_of
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.network.workload import Workload
+from tvm_neocpu.topi.cost.moves import copying_seconds
 from tvm_neocpu.topi.operator import Blocks, Implementation, Price
 from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 
@@ -49,16 +50,20 @@ def ranked(workload: Workload, cpu: Cpu) -> list[Candidate]:
 
 
 def best_per_layout(
-    workload: Workload, cpu: Cpu, without: frozenset[Config] = frozenset()
+    workload: Workload,
+    cpu: Cpu,
+    without: frozenset[Config] = frozenset(),
+    computes_data: bool = False,
 ) -> tuple[Candidate, ...]:
     """The cheapest config of every (input, output) layout pair worth considering, ascending.
 
     Blocks that fill whole vectors are considered, or the widest ones where no such factor exists.
-    ``without`` are configs that are known not to work.
+    ``without`` are configs that are known not to work. ``computes_data``: the data are a concat, or
+    scaled, as the template reads them; a config that copies them apart pays for the copy.
     """
     entries = implementations(workload, cpu)
     settings = tuple(entry.settings() for entry in entries)
-    return _best_per_layout(workload, cpu, without, entries, settings)
+    return _best_per_layout(workload, cpu, without, computes_data, entries, settings)
 
 
 @lru_cache(maxsize=4096)
@@ -66,6 +71,7 @@ def _best_per_layout(
     workload: Workload,
     cpu: Cpu,
     without: frozenset[Config],
+    computes_data: bool,
     entries: tuple[Implementation, ...],
     settings: tuple[Hashable, ...],
 ) -> tuple[Candidate, ...]:
@@ -73,6 +79,7 @@ def _best_per_layout(
     favoured = _favoured_by(workload, entries, cpu)
     tried = [config for config in favoured if config not in without] if without else favoured
     prices = _prices(workload, tried, cpu)
+    copy = copying_seconds(workload, cpu) if computes_data else 0.0
     best: dict[Hashable, tuple[float, int]] = {}
     # The largest tiles, which are the last, are seldom slow: most others are then found slower
     # before their traffic is counted. Of equals the first one counts.
@@ -80,10 +87,15 @@ def _best_per_layout(
         config: Any = tried[place]
         pair = (config.ic_bn, config.oc_bn) if has_blocks(config) else None
         limit = best[pair][0] if pair in best else math.inf
-        seconds = prices[config.template](config, limit)
+        apart = copy if copy and _copies_apart(workload, config) else 0.0
+        seconds = prices[config.template](config, limit - apart) + apart
         if seconds <= limit:
             best[pair] = seconds, place
     return tuple(Candidate(tried[place], seconds) for seconds, place in sorted(best.values()))
+
+
+def _copies_apart(workload: Workload, config: Config) -> bool:
+    return implementation_of(config).copies_apart(workload, config)
 
 
 def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> Config | None:
