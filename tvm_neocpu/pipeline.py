@@ -31,6 +31,7 @@ from tvm_neocpu.relay_passes.convolutions.absorb_transposes import AbsorbTranspo
 from tvm_neocpu.relay_passes.convolutions.computed_filters import ComputedFilters
 from tvm_neocpu.relay_passes.convolutions.computed_transposes import ComputedTransposes
 from tvm_neocpu.relay_passes.convolutions.dilated_as_dense import DilatedAsDense
+from tvm_neocpu.relay_passes.convolutions.late_resizes import LateResizes
 from tvm_neocpu.relay_passes.convolutions.plain_products import PlainProducts
 from tvm_neocpu.relay_passes.convolutions.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.convolutions.tokens_as_images import TokensAsImages
@@ -159,12 +160,18 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         # After Canonicalize, which spells clips and pads alike; before all that rewrites
         # convolutions of floats. What it leaves in floats gets constants, for the first passes.
         mod = run_passes(mod, IntegerOperators(), FoldConstants(), Canonicalize())
-    return run_passes(
+    mod = run_passes(
         mod,
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(in_place),  # while batch norms stand next to transposed convolutions
-        TokensAsImages(),  # behind what reads matmul; its convolutions are for the passes below
+    )
+    # Behind what reads matmul; batch norms that are not folded would stand behind sums.
+    commuted = run_passes(mod, TokensAsImages(), LateResizes(cpu))
+    if commuted is not mod:  # 1x1 convolutions that moved have new neighbours
+        commuted = run_passes(commuted, FoldLinearOps(in_place))
+    return run_passes(
+        commuted,
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
         WidenGroups(cpu),  # what has one group after this can absorb shuffles

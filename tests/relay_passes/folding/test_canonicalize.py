@@ -124,6 +124,26 @@ IMPORTED: dict[str, tuple[onnx.ModelProto, Build]] = {
         onnx_model([node("Conv", "x,w,b")], w=WEIGHT, b=np.ones(3, "float32")),
         lambda x: op.add(op.nn.conv2d(x, const(WEIGHT)), const(np.ones((1, 3, 1, 1)))),
     ),
+    "transposes that meet": (
+        onnx_model(
+            [
+                node("Transpose", "x", "t", perm=[0, 2, 3, 1]),
+                node("Transpose", "t", "u", perm=[3, 0, 1, 2]),
+                node("Relu", "u"),
+            ]
+        ),
+        lambda x: op.nn.relu(op.permute_dims(x, [1, 0, 2, 3])),
+    ),
+    "transposes that undo each other": (
+        onnx_model(
+            [
+                node("Transpose", "x", "t", perm=[0, 2, 3, 1]),
+                node("Transpose", "t", "u", perm=[0, 3, 1, 2]),
+                node("Relu", "u"),
+            ]
+        ),
+        lambda x: op.nn.relu(x),
+    ),
     "padding the same": (
         onnx_model([node("Conv", "x,w", strides=[2, 2], **SAME)], w=WEIGHT),
         lambda x: op.nn.conv2d(x, const(WEIGHT), strides=2, padding=(0, 0, 1, 1)),

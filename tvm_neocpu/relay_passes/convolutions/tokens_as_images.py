@@ -13,7 +13,6 @@ So are the feed-forward layers of PVT-v2 and SegFormer, with a depthwise convolu
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,10 +59,6 @@ class _Rewriting:
         self.scope = scope
         self.images: dict[relax.Var, relax.Expr] = {}
         self.values = {each.var: each.value for each in scope.region.bindings}
-        self.readers: dict[relax.Var, list[relax.Var]] = defaultdict(list)
-        for each in scope.region.bindings:
-            for var in set(variables(each.value)):
-                self.readers[var].append(each.var)
 
     def run(self) -> None:
         scope = self.scope
@@ -133,9 +128,11 @@ class _Rewriting:
 
     def _moves_on(self, tokens: relax.Var) -> bool:
         """Whether every reader of tokens of an image can read the image."""
-        readers = self.readers[tokens]
-        inside = sum(list(variables(self.values[each])).count(tokens) for each in readers)
-        return inside == self.scope.region.uses[tokens] and all(map(self._reads_images, readers))
+        region = self.scope.region
+        readers = region.readers.get(tokens, ())
+        inside = sum(list(variables(each.value)).count(tokens) for each in readers)
+        leaves = inside < region.uses[tokens]
+        return not leaves and all(self._reads_images(each.var) for each in readers)
 
     def _reads_images(self, reader: relax.Var, depth: int = 8) -> bool:
         """Whether a layer reads nothing but tokens of images, by way of other layers too."""

@@ -81,11 +81,21 @@ def _skip_first_reshape(scope: Scope, call: Call) -> relax.Expr | None:
     return None if inner is None else relax.op.reshape(inner.args[0], call.args[1])
 
 
-def _skip_identity_permutation(scope: Scope, call: Call) -> relax.Expr | None:
-    axes = call.attrs.axes
-    if axes is None or [int(axis) for axis in axes] != list(range(len(axes))):
+def _one_permutation(scope: Scope, call: Call) -> relax.Expr | None:
+    """``permute(permute(x, p), q) -> permute(x, p[q])``; one that moves no axis is nothing."""
+    axes, data = _axes_of(call), call.args[0]
+    if axes == sorted(axes):
+        return data
+    inner = call_of(scope.definition(data), "relax.permute_dims")
+    if inner is None:
         return None
-    return call.args[0]
+    before = _axes_of(inner)
+    return relax.op.permute_dims(inner.args[0], [before[axis] for axis in axes])
+
+
+def _axes_of(permutation: Call) -> list[int]:
+    axes = permutation.attrs.axes
+    return [*range(permutation.ty.ndim)][::-1] if axes is None else [int(axis) for axis in axes]
 
 
 def _product_of_nothing(scope: Scope, call: Call) -> relax.Expr | None:
@@ -279,7 +289,7 @@ RULES: dict[str, CallRule] = {
     "relax.minimum": _clip_from_minimum,
     "relax.multiply": _silu_or_constant_to_the_right,
     "relax.nn.conv2d": _padding_into_conv,
-    "relax.permute_dims": _skip_identity_permutation,
+    "relax.permute_dims": _one_permutation,
     "relax.reshape": _skip_first_reshape,
     "relax.squeeze": _skip_identity,
     "relax.subtract": _add_negated,

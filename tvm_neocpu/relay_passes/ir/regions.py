@@ -47,6 +47,15 @@ class Region:
         return tuple(b.var for b in self.bindings if self.uses[b.var] > inside[b.var])
 
     @cached_property
+    def readers(self) -> dict[relax.Var, tuple[relax.VarBinding, ...]]:
+        """The region's bindings that read each variable, once each, in program order."""
+        found: dict[relax.Var, list[relax.VarBinding]] = {}
+        for binding in self.bindings:
+            for var in dict.fromkeys(variables(binding.value)):
+                found.setdefault(var, []).append(binding)
+        return {var: tuple(bindings) for var, bindings in found.items()}
+
+    @cached_property
     def _reads(self) -> Counter[relax.Var]:
         return Counter(var for binding in self.bindings for var in variables(binding.value))
 
