@@ -26,3 +26,11 @@ def layer_key(workload: Workload | None) -> Hashable | None:
         return None
     sizes = ("batch", "in_features", "out_features")
     return product_key(*(getattr(workload, name) for name in sizes))
+
+
+def product_of(workload: Workload | None) -> Hashable | None:
+    """The key of the matrix product that a 1x1 convolution is; ``None`` for anything else."""
+    if not isinstance(workload, ConvWorkload) or not workload.is_pointwise or workload.groups > 1:
+        return None
+    pixels = workload.batch * workload.height * workload.width
+    return product_key(pixels, workload.in_channels, workload.out_channels)

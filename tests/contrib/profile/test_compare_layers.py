@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -45,6 +46,14 @@ def test_the_kth_of_equal_workloads_is_the_kth_node(nodes: OnnxNodes) -> None:
     pointwise = ConvWorkload(1, 8, 6, 6, 4, (1, 1))
     asked = [CONV, None, CONV, pointwise, DenseWorkload(1, 4, 10)]
     assert nodes.names_of(asked) == ["first", "", "second", "c", "dense"]
+
+
+def test_a_product_beside_an_image_is_a_convolution_of_one_tap(nodes: OnnxNodes) -> None:
+    """A dense layer of four channels, over as many pixels as the node has rows."""
+    conv = ConvWorkload(1, 4, 1, 1, 10, (1, 1))
+    assert nodes.names_of([conv]) == ["dense"]
+    assert nodes.names_of([conv, DenseWorkload(1, 4, 10)]) == ["", "dense"]
+    assert nodes.names_of([replace(conv, stride=(2, 2)), replace(conv, width=2)]) == ["", ""]
 
 
 def test_a_workload_that_may_be_either_node_has_no_name(nodes: OnnxNodes) -> None:

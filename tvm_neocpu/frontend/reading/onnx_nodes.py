@@ -19,7 +19,7 @@ from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.frontend.reading.onnx_model import opset_of, resolve_shapes
 from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
-from tvm_neocpu.topi.layer_key import conv_key, layer_key, product_key
+from tvm_neocpu.topi.layer_key import conv_key, layer_key, product_key, product_of
 
 PRODUCTS = ("Gemm", "MatMul")
 HEAVY = ("Conv", *PRODUCTS)
@@ -57,10 +57,15 @@ class OnnxNodes:
         """The name of each workload's node, empty where none is known.
 
         The k-th of equal workloads is the k-th such node. Where there are more of one than of the
-        other (a pass made or merged some), all of them stay without a name.
+        other (a pass made or merged some), all of them stay without a name. A 1x1 convolution that
+        is no such node may be a product beside an image.
         """
-        there = [(node.computes, node.name) for node in self.heavy]
-        return [name or "" for name in kth_of_equal(map(layer_key, workloads), there)]
+        asked = list(workloads)
+        names = kth_of_equal(map(layer_key, asked), [(n.computes, n.name) for n in self.heavy])
+        unnamed = [None if name else product_of(w) for name, w in zip(names, asked, strict=True)]
+        left = [(node.computes, node.name) for node in self.heavy if node.name not in names]
+        products = kth_of_equal(unnamed, left)
+        return [name or product or "" for name, product in zip(names, products, strict=True)]
 
     def heavy_behind(self, names: Iterable[str]) -> str:
         """The convolution or product among nodes that were fused, or right before them.
