@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import ClassVar
 
 import tvm
@@ -77,7 +76,7 @@ class LateResizes:
             terms.append(_convolved(data, weight, kept))
         for part in moved:
             terms.append(part.resized(scope, _convolved(part.source, weight, [part])))
-        return reduce(lambda rest, term: relax.op.add(*map(scope.emit, (term, rest))), terms[::-1])
+        return _sum(scope, terms)
 
     def _gains(self, scope: Scope, part: _Part, conv: ConvWorkload) -> bool:
         """Whether fewer products save more than a map of more channels costs."""
@@ -165,6 +164,14 @@ def _weighted_means(value: relax.Expr) -> relax.Call | None:
     known = before is not None and after is not None and len(before) == 4
     is_plain = str(call.attrs.layout) == "NCHW" and call.ty.dtype == call.args[0].ty.dtype
     return call if known and is_plain and math.prod(before[2:]) < math.prod(after[2:]) else None
+
+
+def _sum(scope: Scope, terms: Sequence[relax.Expr]) -> relax.Expr:
+    """The first term and the sum of the others, added; not emitted."""
+    *before, total = terms
+    for term in reversed(before):
+        total = relax.op.add(scope.emit(term), scope.emit(total))
+    return total
 
 
 def _convolved(data: relax.Expr, weight: Array, parts: Sequence[_Part]) -> relax.Expr:
