@@ -132,6 +132,15 @@ def test_what_gains_nothing_stays(kind: Callable[[Tokens, str], str]) -> None:
     check(model)
 
 
+def test_a_wide_image_of_other_sides_is_moved_where_it_is_narrow() -> None:
+    """8 -> 32 channels, and rows where columns were: the first image is none of the second's."""
+    net, image = network(8)
+    wide = net("Transpose", net.dense(net.to_tokens(image, 8), 8, 32), perm=[0, 2, 1])
+    model = net.model(net("Reshape", wide, net.integers(2, 32, COLUMNS, ROWS)))
+    assert operators(model)["moved"] == 8
+    check(model)
+
+
 def test_an_image_of_other_sides_is_moved() -> None:
     net, image = network(16)
     model = net.model(turned(net, image))

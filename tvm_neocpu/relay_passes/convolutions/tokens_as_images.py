@@ -86,11 +86,11 @@ class _Rewriting:
         if best == 0 and widths[0] > 0:
             return None
         start = tokens if best == 0 else _data(chain[best - 1])
-        image = self.images.get(start)
+        image = self._image_of(start, shape)
         if image is None:
             image = self.scope.emit(image_of(self.scope, start, shape))
         for layer in reversed(chain[:best]):
-            image = self.scope.emit(_layer_of_image(self.scope, layer, {_data(layer): image}))
+            image = self.scope.emit(_layer_of_image(layer, {_data(layer): image}))
         return image
 
     def _layers_before(self, tokens: relax.Var) -> Iterator[relax.Expr]:
@@ -104,17 +104,21 @@ class _Rewriting:
 
     def _moved_channels(self, tokens: relax.Var, shape: tuple[int, ...]) -> int:
         """Channels that move where an image is made of these tokens: none if they are of one."""
-        image = self.images.get(tokens)
-        if image is not None and static_shape(image)[2:] == shape[2:]:
+        if self._image_of(tokens, shape) is not None:
             return 0
         return int(static_shape(tokens)[-1])
+
+    def _image_of(self, tokens: relax.Var, shape: tuple[int, ...]) -> relax.Expr | None:
+        """The image of these tokens, if its sides are those of ``shape``."""
+        image = self.images.get(tokens)
+        return image if image is not None and static_shape(image)[2:] == shape[2:] else None
 
     def _over_image(self, var: relax.Var, value: relax.Expr) -> relax.Expr | None:
         """For a layer over tokens of an image: that layer over the image, and tokens of it."""
         if not self._goes_with_its_image(value):
             return None
         shape = static_shape(value)
-        image = self.scope.emit(_layer_of_image(self.scope, value, self.images))
+        image = self.scope.emit(_layer_of_image(value, self.images))
         self.images[var] = image
         return tokens_of(self.scope, image, shape)
 
@@ -181,9 +185,7 @@ def _data(layer: relax.Expr) -> relax.Var:
     return next(variables(layer))
 
 
-def _layer_of_image(
-    scope: Scope, layer: relax.Expr, images: dict[relax.Var, relax.Expr]
-) -> relax.Expr:
+def _layer_of_image(layer: relax.Expr, images: dict[relax.Var, relax.Expr]) -> relax.Expr:
     """The same layer over (N, C, H, W): 1x1 kernels, constants (C, 1, 1); not emitted."""
     if dense_workload(layer) is not None:
         kernel = np.ascontiguousarray(layer.args[1].value.numpy().T)[:, :, None, None]
