@@ -22,11 +22,9 @@ from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.cost.moves import moving_seconds
+from tvm_neocpu.topi.cost.moves import FAR_BYTES_PER_CYCLE, moving_seconds
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 
-# Bytes that a core moves in a cycle to fill up the data, and to drop what is dead of the result.
-MOVED_BYTES_PER_CYCLE = 4.0
 # What was padded already: in a region, a tensor, by so many channels.
 Filled: TypeAlias = dict[tuple[Scope, relax.Expr, int], relax.Var]
 
@@ -70,7 +68,7 @@ def dead_channels(conv: ConvWorkload, cpu: Cpu) -> int:
     channels = conv.in_channels + dead
     wide = replace(conv, in_channels=channels, out_channels=channels, groups=channels)
     alone, filled = (best_per_layout(each, cpu)[0].seconds for each in (conv, wide))
-    return dead if alone > filled + moving_seconds(wide, MOVED_BYTES_PER_CYCLE, cpu) else 0
+    return dead if alone > filled + moving_seconds(wide, FAR_BYTES_PER_CYCLE, cpu) else 0
 
 
 __all__ = ["PadDepthwise", "dead_channels"]

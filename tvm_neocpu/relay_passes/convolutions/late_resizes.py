@@ -25,16 +25,15 @@ from tvm_neocpu.core.types import FP32
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
 from tvm_neocpu.relay_passes.ir.regions import Region
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.flatten_concats import concat_axis
 from tvm_neocpu.relay_passes.operators.conv2d import OP, conv_workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.cost.moves import FAR_BYTES_PER_CYCLE
 
 RESIZE = "relax.image.resize2d"
 # Its pixels beyond the image have a value of their own: no weighted mean of what is there.
 CROPPED = "tf_crop_and_resize"
-# Bytes of a map that a core moves in a cycle.
-MOVED_BYTES_PER_CYCLE = 4.0
 
 
 @dataclass(frozen=True)
@@ -49,15 +48,7 @@ class LateResizes:
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_regions(mod, self._rewrite)
-
-    def _rewrite(self, scope: Scope) -> None:
-        for binding in scope.region.bindings:
-            late = self._late(scope, binding.value)
-            if late is None:
-                scope.keep(binding, binding.value)
-            else:
-                scope.bind(binding.var, late)
+        return rewrite_values(mod, self._late)
 
     def _late(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
         conv = _pointwise(value)
@@ -87,7 +78,7 @@ class LateResizes:
         saved = 2 * conv.batch * conv.out_channels * channels * (after - before)
         seconds = saved / (self.cpu.peak_gflops("float32") * 1e9 * self.cpu.cores)
         grown = 2 * 4 * conv.batch * max(0, conv.out_channels - channels) * after
-        return seconds > grown / MOVED_BYTES_PER_CYCLE / self.cpu.cores / (self.cpu.ghz * 1e9)
+        return seconds > grown / FAR_BYTES_PER_CYCLE / self.cpu.cores / (self.cpu.ghz * 1e9)
 
 
 @dataclass(frozen=True, eq=False)

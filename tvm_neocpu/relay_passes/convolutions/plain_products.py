@@ -34,11 +34,9 @@ from tvm_neocpu.relay_passes.operators.batch_matmul import batch_matmul
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.cost.moves import moving_seconds
+from tvm_neocpu.topi.cost.moves import FAR_BYTES_PER_CYCLE, moving_seconds
 from tvm_neocpu.topi.cost.ranking import best_per_layout, ranked
 
-# Bytes that a core moves in a cycle where it changes the layouts of both maps.
-MOVED_BYTES_PER_CYCLE = 4.0
 # A product predicted to take this share of the convolution's time is as slow as it when measured.
 EQUAL = 0.97
 
@@ -86,7 +84,7 @@ def lone_chain(region: Region, first: relax.Var) -> list[relax.Var]:
     """
     chain = [first]
     while chain[-1] not in region.outputs:
-        readers = [b for b in region.bindings if chain[-1] in variables(b.value)]
+        readers = region.readers.get(chain[-1], ())
         if len(readers) != 1 or not _is_elementwise(readers[0].value):
             return []
         chain.append(readers[0].var)
@@ -117,9 +115,7 @@ def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
     wide = conv
     if conv.groups == 1:
         wide = replace(conv, out_channels=padded_output(conv, cpu, by_lanes=False))
-    blocked = best_per_layout(wide, cpu)[0].seconds + moving_seconds(
-        wide, MOVED_BYTES_PER_CYCLE, cpu
-    )
+    blocked = best_per_layout(wide, cpu)[0].seconds + moving_seconds(wide, FAR_BYTES_PER_CYCLE, cpu)
     if wide.out_channels > conv.out_channels:
         blocked += sliced_seconds(conv, cpu)
     return product < EQUAL * blocked
@@ -127,7 +123,7 @@ def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 def sliced_seconds(conv: ConvWorkload, cpu: Cpu) -> float:
     """Seconds of the pass that drops dead channels: it reads and writes the result, and forks."""
-    cycles = 2 * conv.out_bytes / MOVED_BYTES_PER_CYCLE / cpu.cores
+    cycles = 2 * conv.out_bytes / FAR_BYTES_PER_CYCLE / cpu.cores
     return cycles / (cpu.ghz * 1e9) + (cpu.fork_join if cpu.cores > 1 else 0.0)
 
 

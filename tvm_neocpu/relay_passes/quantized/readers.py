@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, variables
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.ir.regions import Region
 from tvm_neocpu.relay_passes.operators.quantize import DEQUANTIZE, QUANTIZE, read_scaling
 from tvm_neocpu.relay_passes.quantized.encoding import Encoding
@@ -36,17 +34,14 @@ class Readers:
 
     def __init__(self, region: Region) -> None:
         self._outputs = frozenset(region.outputs)
-        self._readers: dict[relax.Var, list[relax.VarBinding]] = defaultdict(list)
-        for binding in region.bindings:
-            for var in dict.fromkeys(variables(binding.value)):
-                self._readers[var].append(binding)
+        self._readers = region.readers
         self._wanted: dict[relax.Var, Encoding | None] = {}
         for binding in reversed(region.bindings):
             self._wanted[binding.var] = self._agreed(binding.var)
 
-    def of(self, var: relax.Expr) -> list[relax.VarBinding]:
+    def of(self, var: relax.Expr) -> tuple[relax.VarBinding, ...]:
         """The bindings that read a variable."""
-        return self._readers.get(var, [])
+        return self._readers.get(var, ())
 
     def wanted(self, var: relax.Expr) -> Encoding | None:
         """The encoding in which all readers quantise it, perhaps behind moves; ``None``: none."""

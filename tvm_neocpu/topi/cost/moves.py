@@ -15,7 +15,7 @@ def moving_seconds(conv: ConvWorkload, bytes_per_cycle: float, cpu: Cpu) -> floa
     return (conv.in_bytes + conv.out_bytes) / bytes_per_cycle / cpu.cores / (cpu.ghz * 1e9)
 
 
-# Bytes that a core copies in a cycle while the copy stays in L2, and where it does not.
+# Bytes of maps that a core moves in a cycle while they stay in L2, and where they do not.
 NEAR_BYTES_PER_CYCLE, FAR_BYTES_PER_CYCLE = 16.0, 4.0
 
 
