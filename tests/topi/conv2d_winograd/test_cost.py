@@ -11,7 +11,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds as direct_seconds
 from tvm_neocpu.topi.conv2d_direct.space import space as direct_space
 from tvm_neocpu.topi.conv2d_winograd.cost import predict_seconds, pricing
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import space
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=1)
@@ -48,6 +48,18 @@ def test_a_narrower_last_tile_is_charged_for_what_it_multiplies() -> None:
     roomy = replace(roomy, dram_bytes_per_cycle=1e9, dram_total_bytes_per_cycle=1e9)
     narrow, whole = (predict_seconds(conv, config, roomy) for conv in (fourteen, sixteen))
     assert 0.8 < narrow / whole < 0.95
+
+
+@pytest.mark.parametrize("parallel_oc", [False, True])
+def test_weights_that_outgrow_l3_are_read_for_each_image(parallel_oc: bool) -> None:
+    """38 MB of 512 x 512 weights of F(4x4): eight images take eight times as long as one."""
+    one = ConvWorkload(1, 512, 7, 7, 512, (3, 3), padding=(1, 1, 1, 1))
+    eight = replace(one, batch=8)
+    apart = WinogradConfig(32, 32, 4, 4, FLAT, 2, parallel_oc)
+    alone, each = (predict_seconds(conv, apart, SKYLAKE) for conv in (one, eight))
+    together = predict_seconds(eight, replace(apart, reg_n=8, th_bn=16), SKYLAKE)
+    assert each > 7 * alone
+    assert each > 2 * together
 
 
 def test_a_stem_pays_for_the_vectors_that_it_transforms() -> None:

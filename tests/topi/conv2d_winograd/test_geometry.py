@@ -79,6 +79,21 @@ def test_last_tiles_take_fewer_products() -> None:
     assert not flat.drops_tiles and flat.tails == (None, None)
 
 
+def test_images_of_a_chunk_are_one_axis_of_tiles() -> None:
+    """Four tiles of F(4x4) an image, six images: a chunk of at most five has three."""
+    conv = replace(CONV, batch=6, height=7, width=7)
+    config = replace(CONFIG, reg_m=FLAT, reg_n=5, th_bn=10, parallel_oc=True)
+    three = WinogradGeometry(conv, config)
+    assert (three.images, three.batches, three.chunk_tiles) == (3, 2, 12)
+    assert three.product_shape == (2, three.out_blocks, 6, 6, 12, three.oc_bn)
+    assert three.chunks == 2 * three.out_blocks
+    # Twice 5 tiles and once 2, for each of 36 products of each set of images.
+    assert dict(three.register_tiles) == {5: 2 * 36 * 2, 2: 2 * 36}
+    in_rows = WinogradGeometry(conv, replace(config, reg_m=1, reg_n=2))
+    assert (in_rows.images, in_rows.batches) == (1, 6)
+    assert WinogradGeometry(conv, replace(config, th_bn=1)).images == 1
+
+
 def test_what_has_whole_tiles_drops_none() -> None:
     geometry = WinogradGeometry(replace(CONV, height=16, width=16), CONFIG)
     assert not geometry.drops_tiles

@@ -132,6 +132,19 @@ def test_rows_that_no_register_tile_divides_are_one_axis() -> None:
     assert ranked(FEW_TILES, HASWELL)[0].config.reg_m == FLAT
 
 
+def test_few_tiles_of_an_image_are_one_axis_with_those_of_others() -> None:
+    """Two rows of tiles an image; all splits of a batch of eight in equal sets."""
+    conv = ConvWorkload(8, 512, 7, 7, 512, (3, 3), padding=(1, 1, 1, 1))
+    pair = replace(SKYLAKE, cores=2)
+    found = [config for config in space(conv, pair) if config.tile == 4 and config.reg_m == FLAT]
+    assert {config.th_bn for config in found} == {2, 4, 8, 16}
+    ways = {(c.parallel_oc, c.oc_chunks) for c in found if c.th_bn == 16}
+    assert ways == {(False, 0), (True, 0), (False, 2)}
+    assert ranked(conv, pair)[0].config.th_bn == 16
+    alone = space(replace(conv, batch=1), pair)
+    assert max(config.th_bn for config in alone if config.tile == 4) == 2
+
+
 @pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
 @pytest.mark.parametrize("th_bn", [1, 7])
 def test_one_axis_leaves_registers_free(cpu: Cpu, th_bn: int) -> None:

@@ -160,6 +160,7 @@ def test_a_stem_transforms_as_many_vectors_as_it_is_charged_for(parallel_oc: boo
 
 
 SQUARE = ConvWorkload(2, 8, 20, 28, 16, (3, 3), padding=(1, 1, 1, 1))
+BATCH = ConvWorkload(6, 16, 7, 8, 32, (3, 3), padding=(1, 1, 1, 1))
 FLAT_CASES = [
     pytest.param(SQUARE, WinogradConfig(8, 16, 4, 3, FLAT, 1), id="rows of 7 tiles: 3, 3 and 1"),
     pytest.param(
@@ -169,6 +170,14 @@ FLAT_CASES = [
     pytest.param(SQUARE, WinogradConfig(4, 8, 2, 9, FLAT, 2, True), id="140 tiles, by channels"),
     pytest.param(replace(STEM, batch=2), WinogradConfig(0, 8, 4, 3, FLAT, 1), id="plain data"),
     pytest.param(ROW, WinogradConfig(16, 16, 3, 5, FLAT, 4), id="tiles of one row"),
+    pytest.param(
+        BATCH, WinogradConfig(8, 16, 4, 5, FLAT, 4), id="4 tiles of each of two images: 5 and 3"
+    ),
+    pytest.param(BATCH, WinogradConfig(16, 8, 4, 7, FLAT, 13, True), id="of six, by channels"),
+    pytest.param(BATCH, WinogradConfig(4, 16, 2, 9, FLAT, 12, oc_chunks=2), id="by core"),
+    pytest.param(
+        replace(BATCH, stride=(2, 2)), WinogradConfig(8, 8, 2, 6, FLAT, 6, True), id="stride 2"
+    ),
 ]
 
 

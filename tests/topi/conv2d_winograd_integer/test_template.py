@@ -19,7 +19,10 @@ from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT
-from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
+    IntegerWinogradConfig,
+    IntegerWinogradGeometry,
+)
 from tvm_neocpu.topi.conv2d_winograd_integer.template import pack_weight
 from tvm_neocpu.topi.kernel import kernel
 
@@ -74,6 +77,24 @@ def test_tiles_as_one_axis(split: dict[str, Any]) -> None:
     found = run(kernel(conv, config, HOST.cpu), inputs, (1, 2, 9, 9, 16), "uint8")
     np.testing.assert_array_equal(found, stored(expected, Layout(16)))
     assert len(np.unique(found)) > 50
+
+
+@pytest.mark.parametrize("split", [{}, {"parallel_oc": True}, {"oc_chunks": 2}], ids=str)
+def test_tiles_of_several_images_as_one_axis(split: dict[str, Any]) -> None:
+    """Chunks of two images have 18 tiles: four times 4 and once 2."""
+    conv = replace(CONV, batch=4, out_channels=32)
+    config = replace(CONFIG, **{"reg_n": 4, "reg_m": FLAT, "th_bn": 6, **split})
+    assert IntegerWinogradGeometry(conv, config).images == 2
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 256, conv.in_shape).astype("uint8")
+    weight = rng.integers(-128, 128, conv.weight_shape).astype("int8")
+    sums = convolved(conv, data, weight)
+    bias, scale = np.full((1, 2, 1, 1, 16), 2**20, "int32"), np.float32(2**-13)
+    scales = np.full((1, 2, 1, 1, 16), scale, "float32")
+    expected = np.clip(np.rint((sums + 2**20).astype("float32") * scale), 0, 255).astype("uint8")
+    inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config), bias, scales]
+    found = run(kernel(conv, config, HOST.cpu), inputs, (4, 2, 9, 9, 16), "uint8")
+    np.testing.assert_array_equal(found, stored(expected, Layout(16)))
 
 
 @pytest.mark.parametrize("split", [{"parallel_oc": True}, {"oc_chunks": 2}], ids=str)

@@ -83,6 +83,8 @@ def test_chunks_of_channels_are_no_group() -> None:
     conv = ConvWorkload(1, 16, 24, 9, 16, (3, 3), padding=(1, 1, 1, 1))
     winograd = Member(conv, WinogradConfig(8, 8, 4, 3, oc_chunks=2))
     assert "but blocks of channels" in str(misfit(winograd))
+    pairs = Member(replace(conv, batch=2), WinogradConfig(8, 8, 4, 3, FLAT, 12))
+    assert "but several images" in str(misfit(pairs))
     assert bands_of(layer, RowWindow(2, 2, 0), 12, CPU) == ()
 
 

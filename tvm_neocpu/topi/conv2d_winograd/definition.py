@@ -18,7 +18,7 @@ A test holds these bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from tvm import te, tirx
@@ -43,8 +43,8 @@ def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -
     """What ``product`` makes of a tile and its filters, summed over channels, and A^T M A of it.
 
     ``product`` takes two indices: (n, u, v, block, tile row, tile column, step) of the transformed
-    input, with one index of the tile where those of a chunk are one axis, and that of the packed
-    weight.
+    input, with one index of the tile where those of a chunk are one axis (``n`` counts the chunk's
+    sets of images then), and that of the packed weight.
     """
     ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
     ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
@@ -72,7 +72,8 @@ def transform_input(
 ) -> te.Tensor:
     """B^T d B as (N, a, b, C/x, tile rows, tile columns, x), in the type that is multiplied.
 
-    Where the tiles of a chunk are one axis, they are one here. ``stored`` narrows an element.
+    Where the tiles of a chunk are one axis, of one image or several, they are one here. ``stored``
+    narrows an element.
     """
     conv, grid, hop = geometry.conv, geometry.grid, geometry.tiled.hop
     down, across = geometry.tiled.matrices
@@ -105,16 +106,41 @@ def transform_input(
 
     def element(n, u, v, i, *tile_and_lane):
         *tile, c = tile_and_lane
-        ty, tx = (tile[0] // grid[1], tile[0] % grid[1]) if geometry.is_flat else tile
+        image, ty, tx = _place_of(n, tile, geometry)
 
         def column(x):
-            return half(n, i, ty, tx, u, x, c)
+            return half(image, i, ty, tx, u, x, c)
 
         return stored(_combine(across.b, v, _continued(column, *columns, tx)))
 
     tiles = geometry.axes_of_tiles
-    shape = (conv.batch, down.products, across.products, blocks, *tiles, lanes)
+    shape = (geometry.batches, down.products, across.products, blocks, *tiles, lanes)
     return te.compute(shape, element, name=PACK)
+
+
+def _place_of(
+    n: tirx.Var, tile: Sequence[tirx.Expr], geometry: WinogradGeometry
+) -> tuple[tirx.Expr, tirx.Expr, tirx.Expr]:
+    """The image, row and column of a tile, which :func:`_tile_at` takes back."""
+    if not geometry.is_flat:
+        return n, tile[0], tile[1]
+    (rows, columns), (at,) = geometry.grid, tile
+    if geometry.images == 1:
+        return n, at // columns, at % columns
+    image = n * geometry.images + at // (rows * columns)
+    return image, at // columns % rows, at % columns
+
+
+def _tile_at(
+    n: tirx.Var, ty: tirx.Var, tx: tirx.Var, geometry: WinogradGeometry
+) -> tuple[tirx.Expr, tuple[tirx.Expr, ...]]:
+    """A tile as the product knows it: the first index, and those behind ``v``."""
+    if not geometry.is_flat:
+        return n, (ty, tx)
+    (rows, columns), images = geometry.grid, geometry.images
+    if images == 1:
+        return n, (ty * columns + tx,)
+    return n // images, ((n % images * rows + ty) * columns + tx,)
 
 
 def _continued(
@@ -147,8 +173,8 @@ def transform_output(product: te.Tensor, geometry: WinogradGeometry) -> te.Tenso
     down, across = geometry.tiled.matrices
 
     def column(n, o, ty, tx, y, v, c):
-        tile = (ty * grid[1] + tx,) if geometry.is_flat else (ty, tx)
-        return _combine(down.a, y, lambda u: product(n, o, u, v, *tile, c))
+        first, tile = _tile_at(n, ty, tx, geometry)
+        return _combine(down.a, y, lambda u: product(first, o, u, v, *tile, c))
 
     columns = te.compute(
         (conv.batch, geometry.out_blocks, *grid, down.outputs, across.products, oc_bn),

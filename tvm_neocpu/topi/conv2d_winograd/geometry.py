@@ -34,9 +34,10 @@ class WinogradConfig:
     A tile has one row or column where the kernel has one; ``ic_bn == 0`` reads plain NCHW.
     ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; if ``reg_m`` is
     :data:`FLAT`, ``reg_n`` tiles in order, from one row into the next. A chunk covers ``th_bn``
-    rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead: all
-    cores transform the input together, before. Each of ``oc_chunks`` chunks of output channels
-    transforms all of it for itself.
+    rows of tiles (of one axis also those of several images, which stand below each other then), or
+    all of them when ``parallel_oc`` splits the output channels instead: all cores transform the
+    input together, before. Each of ``oc_chunks`` chunks of output channels transforms all of it
+    for itself.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc_winograd"
@@ -176,10 +177,23 @@ class WinogradGeometry(BlocksOfGroups):
         """Rows of tiles that a chunk covers: at most ``th_bn``, and a factor of the grid's."""
         return largest_factor(self.grid[0], self.config.th_bn)
 
+    @cached_property
+    def images(self) -> int:
+        """Images of which a chunk covers all rows, as one axis of tiles: they share the weights."""
+        rows = self.grid[0]
+        if not self.is_flat or self.config.th_bn < rows:
+            return 1
+        return largest_factor(self.conv.batch, self.config.th_bn // rows)
+
+    @property
+    def batches(self) -> int:
+        """Sets of images that chunks cover together."""
+        return self.conv.batch // self.images
+
     @property
     def chunk_tiles(self) -> int:
         """Tiles that a chunk covers."""
-        return self.chunk_rows * self.grid[1]
+        return self.images * self.chunk_rows * self.grid[1]
 
     @property
     def tails(self) -> tuple[Tail | None, Tail | None]:
@@ -214,7 +228,7 @@ class WinogradGeometry(BlocksOfGroups):
     @cached_property
     def register_tiles(self) -> tuple[tuple[int, int], ...]:
         """(tiles held in registers, how often) of all products, for a filter's block of outputs."""
-        chunks = self.conv.batch * self.row_chunks
+        chunks = self.batches * self.row_chunks
         if self.is_flat:
             chunks *= self.tiled.products
             whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
@@ -232,7 +246,7 @@ class WinogradGeometry(BlocksOfGroups):
     def axes_of_tiles(self) -> tuple[int, ...]:
         """The extents of the axes of transformed data and products that count tiles."""
         rows, columns = self.grid
-        return (rows * columns,) if self.is_flat else (rows, columns)
+        return (self.images * rows * columns,) if self.is_flat else (rows, columns)
 
     @property
     def ends_narrower(self) -> bool:
@@ -256,9 +270,9 @@ class WinogradGeometry(BlocksOfGroups):
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
         if self.config.oc_chunks:
-            return self.conv.batch * self.config.oc_chunks
+            return self.batches * self.config.oc_chunks
         blocks, rows = self.out_blocks, self.row_chunks
-        return self.conv.batch * (blocks if self.config.parallel_oc else rows)
+        return self.batches * (blocks if self.config.parallel_oc else rows)
 
     @property
     def register_rows(self) -> int:
@@ -269,11 +283,14 @@ class WinogradGeometry(BlocksOfGroups):
 
     @property
     def product_shape(self) -> tuple[int, ...]:
-        """The products: (N, K/oc_bn, a, b, tile rows and columns, or one axis, oc_bn)."""
+        """The products: (N, K/oc_bn, a, b, tile rows and columns, oc_bn).
+
+        Of one axis of tiles it counts those of several images: (N/images, .., tiles, oc_bn).
+        """
         down, across = self.tiled.matrices
         alpha = down.products, across.products
         tiles = self.axes_of_tiles
-        return (self.conv.batch, self.out_blocks, *alpha, *tiles, self.oc_bn)
+        return (self.batches, self.out_blocks, *alpha, *tiles, self.oc_bn)
 
     @property
     def out_shape(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from typing import TypeVar
 
 from tvm_neocpu.core.errors import ConfigError
@@ -173,7 +173,8 @@ def schedules(
                 for chunking in chunkings(conv, tile, reg_m, oc_bn, cpu):
                     yield reg_n, reg_m, *chunking
         if not temporaries:
-            for chunking in chunkings(conv, tile, 1, oc_bn, cpu):
+            every = chunkings(conv, tile, 1, oc_bn, cpu), of_images(conv, tile, oc_bn, cpu)
+            for chunking in chain(*every):
                 for reg_n in flat_tiles(conv, tile, chunking[0], vectors, cpu):
                     yield reg_n, FLAT, *chunking
 
@@ -254,3 +255,24 @@ def chunkings(
     if by_core and conv.out_channels % (oc_bn * cpu.cores) == 0:
         split.append((rows, False, cpu.cores))
     return (*((height, False, 0) for height in heights), *split, (rows, True, 0))
+
+
+def of_images(
+    conv: ConvWorkload, tile: int, oc_bn: int, cpu: Cpu
+) -> Iterator[tuple[int, bool, int]]:
+    """:func:`chunkings` that cover several images, whose tiles are one axis.
+
+    They read weights once for all of these: 512x7x7 has four tiles of F(4x4) an image, too few to
+    multiply 38 MB of weights with. First convolutions and groups have few weights.
+    """
+    if conv.groups > 1 or conv.reads_plain:
+        return
+    rows = TiledConv(_seen(conv), tile, plain=False).tiles[0]
+    by_core = cpu.cores > 1 and conv.out_channels % (oc_bn * cpu.cores) == 0
+    for images in factors(conv.batch):
+        if images == 1:
+            continue
+        yield rows * images, False, 0
+        yield rows * images, True, 0
+        if by_core:
+            yield rows * images, False, cpu.cores

@@ -88,6 +88,8 @@ def tile_inverse(
 
     # for n, o, y, x, c  ->  parallel n_yb: for o: for ty, tx, cv: (yi, xi unrolled): cl
     # oc_chunks: parallel n_oc: for yb: for o: for ty, tx, cv: (yi, xi unrolled): cl
+
+    A chunk of several images has a loop over them outside of that over their rows.
     """
     config, (rows, columns) = geometry.config, geometry.tiled.outputs
     n, o, y, x, c = sch.get_loops(inverse)
@@ -95,11 +97,14 @@ def tile_inverse(
     tx, xi = steps.split_off(sch, x, columns)
     yb, ty = steps.split_off(sch, ty, geometry.chunk_rows)
     cv, cl = steps.split_off(sch, c, _lanes(geometry.oc_bn, unit))
+    together = geometry.images
+    n, *images = steps.split_off(sch, n, together) if together > 1 else (n,)
     chunks = [n]
     if config.oc_chunks:
         oc, o = steps.split_off(sch, o, geometry.out_blocks // config.oc_chunks)
         chunks.append(oc)
-    sch.reorder(*chunks, *((o, yb) if config.parallel_oc else (yb, o)), ty, tx, cv, yi, xi, cl)
+    split = (o, yb) if config.parallel_oc else (yb, o)
+    sch.reorder(*chunks, *split, *images, ty, tx, cv, yi, xi, cl)
     steps.unroll_all(sch, yi, xi)
     steps.vectorize_lanes(sch, cl, unit)
     if config.oc_chunks:

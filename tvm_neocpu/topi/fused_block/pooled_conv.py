@@ -21,10 +21,11 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.conv_graph import RowWindow
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.cost.roofline import L2_SHARE
 from tvm_neocpu.topi.fused_block.member import (
     Member,
+    geometry_of,
     packed_bytes,
     padded_rows,
     row_chunks,
@@ -139,4 +140,7 @@ def misfit(layer: Member) -> str | None:
         return f"blocks of {conv} hold several groups"
     if config.parallel_oc or (isinstance(config, WinogradConfig) and config.oc_chunks):
         return f"chunks of {conv} are no rows, but blocks of channels"
+    geometry = geometry_of(layer)
+    if isinstance(geometry, WinogradGeometry) and geometry.images > 1:
+        return f"chunks of {conv} are no rows, but several images"
     return None
