@@ -39,6 +39,18 @@ def test_a_right_network(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> 
     assert network["first_deviation"] is None
 
 
+def test_a_batch_that_the_file_does_not_have(
+    tiny_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ONNX Runtime would refuse it."""
+    (data,) = onnx.load(tiny_file).graph.input
+    one, *rest = (dim.dim_value for dim in data.type.tensor_type.shape.dim)
+    assert one == 1
+    wanted = ",".join(map(str, (3, *rest)))
+    assert verify.main([tiny_file, "--shape", f"{data.name}:{wanted}"]) == 0
+    assert "[3, " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("operator", "node"),
     [("Conv", "conv"), ("Relu", "relu"), ("GlobalAveragePool", "pool"), ("Gemm", "fc")],

@@ -26,6 +26,7 @@ from tvm_neocpu.contrib.verify.compare_outputs import (
     check_outputs,
 )
 from tvm_neocpu.contrib.verify.first_deviation import Deviation, first_deviation
+from tvm_neocpu.frontend.reading.at_shapes import at_shapes
 from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
 from tvm_neocpu.runtime.files.module_info import TensorInfo
 from tvm_neocpu.runtime.process import threads
@@ -57,6 +58,7 @@ def _checked(spec: str, options: argparse.Namespace, ours: Engine) -> dict[str, 
     """Compare one network's outputs, print what was found, and give it as JSON."""
     name, model = cli.load_network(spec)
     infos = _tensors(model, options.shape)
+    model = at_shapes(model, {info.name: info.shape for info in infos})
     inputs = networks.inputs_for(infos, options.input, options.seed)
     tolerance = options.tolerance or _tolerance(model, inputs)
     checks = check_outputs(model, inputs, ours, _reference, tolerance)

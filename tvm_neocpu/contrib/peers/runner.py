@@ -12,6 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.accuracy.precision import FP32
+from tvm_neocpu.frontend.reading.at_shapes import at_shapes
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
 from tvm_neocpu.runtime.calls.timing import time_calls, warm_up
 
@@ -60,40 +61,16 @@ class Network:
     precision: str = FP32
 
     @cached_property
-    def content(self) -> bytes:
-        """The model as a file has it, its inputs of these shapes.
+    def at_shapes(self) -> onnx.ModelProto:
+        """The model, its inputs of these shapes: peers refuse 8 images where a file says 1."""
+        return at_shapes(self.model, self.shapes)
 
-        ONNX Runtime and pnnx refuse a batch of 8 where the file says 1.
-        """
-        return _at_shapes(self.model, self.shapes).SerializeToString()
+    @cached_property
+    def content(self) -> bytes:
+        """The same as a file has it."""
+        return self.at_shapes.SerializeToString()
 
     @cached_property
     def inputs(self) -> dict[str, NDArray[Any]]:
         """Seeded data for every input: normal values, or small whole numbers."""
         return sample_inputs(self.model, self.shapes)
-
-
-def _at_shapes(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """The model itself, or where it declares other extents a copy that says nothing else of them."""
-    if all(_fits(value, shapes.get(value.name)) for value in model.graph.input):
-        return model
-    reshaped = onnx.ModelProto()
-    reshaped.CopyFrom(model)
-    graph = reshaped.graph
-    for value in graph.input:
-        dims = value.type.tensor_type.shape.dim
-        for dim, extent in zip(dims, shapes.get(value.name, ()), strict=False):
-            dim.dim_value = extent
-    del graph.value_info[:]
-    for output in graph.output:
-        output.type.tensor_type.ClearField("shape")
-    return reshaped
-
-
-def _fits(value: onnx.ValueInfoProto, shape: tuple[int, ...] | None) -> bool:
-    """Whether what the file says of an input's extents does not contradict ``shape``."""
-    dims = value.type.tensor_type.shape.dim
-    if shape is None or len(dims) != len(shape):
-        return True
-    declared = [dim.dim_value for dim in dims]
-    return all(said in (0, extent) for said, extent in zip(declared, shape, strict=True))
