@@ -124,6 +124,16 @@ IMPORTED: dict[str, tuple[onnx.ModelProto, Build]] = {
         onnx_model([node("Conv", "x,w,b")], w=WEIGHT, b=np.ones(3, "float32")),
         lambda x: op.add(op.nn.conv2d(x, const(WEIGHT)), const(np.ones((1, 3, 1, 1)))),
     ),
+    "slice of everything": (
+        onnx_model(
+            [node("Slice", "x,b,e,a,s", "t"), node("Relu", "t")],
+            b=np.array([0, 0]),
+            e=np.array([4, 99]),
+            a=np.array([1, 3]),
+            s=np.array([1, 1]),
+        ),
+        lambda x: op.nn.relu(x),
+    ),
     "transposes that meet": (
         onnx_model(
             [
@@ -250,6 +260,8 @@ STAYS: dict[str, Build] = {
     "minimum of a minimum": lambda x: op.minimum(op.minimum(x, const(1.0)), const(2.0)),
     "dropout's mask": lambda x: relax.TupleGetItem(op.nn.dropout(x), 1),
     "average pooling": lambda x: op.nn.avg_pool2d(x, (2, 2)),
+    "slice of a part": lambda x: op.strided_slice(x, [1], [0], [3]),
+    "slice backwards": lambda x: op.strided_slice(x, [3], [5], [-7], [-1]),
     "real transpose": lambda x: op.permute_dims(x, [0, 1, 3, 2]),
 }
 

@@ -46,6 +46,20 @@ def test_the_model_prefers_what_the_paper_recommends(cpu: Cpu) -> None:
     assert all(predict_seconds(CONV, config, cpu) > 1.2 * good for config in bad)
 
 
+def test_a_large_stem_writes_one_row_at_a_time() -> None:
+    """Tiles of 7 rows write seven streams, which only a near cache takes as fast as one."""
+    stem = ConvWorkload(1, 3, 640, 640, 32, (3, 3), (2, 2), (1, 1, 1, 1))
+    one = replace(SKYLAKE, cores=1)
+
+    def ratio(conv: ConvWorkload) -> float:
+        rows, row = ConvConfig(0, 32, 2, reg_m=7, oh_bn=16), ConvConfig(0, 32, 14, oh_bn=112)
+        return predict_seconds(conv, rows, one) / predict_seconds(conv, row, one)
+
+    assert ratio(stem) > 1.1
+    assert ratio(replace(stem, height=112, width=112)) < 1.01
+    assert min(space(stem, one), key=lambda c: predict_seconds(stem, c, one)).reg_m == 1
+
+
 def test_doubles_take_twice_as_long() -> None:
     """A register holds half as many of them, and every byte of traffic is two."""
     config = ConvConfig(16, 16, 14, unroll_ker=False, oh_bn=4)

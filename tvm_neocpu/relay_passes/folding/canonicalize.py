@@ -8,27 +8,33 @@ x / c                    ->  x * (1 / c)
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.folding.importer_primfuncs import read_bound, read_zero_pad
+from tvm_neocpu.relay_passes.folding.stacked import (
+    CallRule,
+    combine_stacked,
+    mean_of_stacked,
+)
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
-from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, call_of, dtype_of, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.exprs import (
+    CALL_TIR,
+    call_of,
+    dtype_of,
+    is_foldable,
+    op_name,
+    same_type,
+)
 from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 from tvm_neocpu.relay_passes.operators.conv2d import same_convolution
-
-CallRule = Callable[[Scope, Call], relax.Expr | None]
-Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,9 @@ class Canonicalize:
     """Rewrite each operation by the rules of :data:`RULES` until no rule applies.
 
     Sum, Max, Min and Mean become chains of binary operations. Clip and Pad become operators again,
-    and padding moves into the convolution. Dropout, reshapes and broadcasts that do nothing vanish.
-    Constants stand on the right; division by a constant becomes a product, subtraction a sum.
+    and padding moves into the convolution. Dropout, reshapes, slices and broadcasts that do nothing
+    vanish. Constants stand on the right; division by a constant becomes a product, subtraction a
+    sum.
 
     Needs: constants are folded; the rules look for a constant, not for what computes it.
     Leaves: the right-hand sides of :data:`RULES`, and no dead code.
@@ -69,7 +76,14 @@ def _skip_dropout(scope: Scope, item: relax.TupleGetItem) -> relax.Expr | None:
 
 def _skip_identity(scope: Scope, call: Call) -> relax.Expr | None:
     """A reshape, broadcast or cast to the type that the tensor has already."""
-    return call.args[0] if _same_type(call, call.args[0]) else None
+    return call.args[0] if same_type(call, call.args[0]) else None
+
+
+def _skip_whole_slice(scope: Scope, call: Call) -> relax.Expr | None:
+    """A slice of everything; GhostNet cuts each concat to the channels that it has."""
+    strides = call.args[4] if len(call.args) > 4 else ()
+    forward = all(int(each) == 1 for each in getattr(strides, "fields", strides))
+    return _skip_identity(scope, call) if forward else None
 
 
 def _skip_first_reshape(scope: Scope, call: Call) -> relax.Expr | None:
@@ -195,51 +209,9 @@ def _scalar_bound(scope: Scope, expr: relax.Expr) -> float | None:
     array = array_of(scope.resolve(expr.args[1]))
     if array is None or array.size != 1 or not is_foldable(expr):
         return None
-    if not _same_type(expr, expr.args[0]):
+    if not same_type(expr, expr.args[0]):
         return None
     return float(array.item())
-
-
-def _combine_stacked(combine: Combine) -> CallRule:
-    """``reduce(stack(a, b, c), axis=0) -> combine(combine(a, b), c)``, which copies nothing."""
-
-    def rule(scope: Scope, call: Call) -> relax.Expr | None:
-        parts = _stacked_parts(scope, call)
-        if not parts:
-            return None
-        total = functools.reduce(lambda a, b: scope.emit(combine(a, b)), parts)
-        return total if _same_type(total, call) else None
-
-    return rule
-
-
-def _mean_of_stacked(scope: Scope, call: Call) -> relax.Expr | None:
-    parts = _stacked_parts(scope, call) if is_foldable(call) else []
-    total = _combine_stacked(relax.op.add)(scope, call) if parts else None
-    if total is None:
-        return None
-    return relax.op.multiply(total, relax.const(1 / len(parts), dtype_of(call)))
-
-
-def _stacked_parts(scope: Scope, call: Call) -> list[relax.Expr]:
-    """The tensors whose stack ``call`` reduces over its new axis, constants last.
-
-    Empty for any other reduction. The importer's broadcasts of the parts are left out, because the
-    binary operations broadcast too.
-    """
-    stack = call_of(scope.definition(call.args[0]), "relax.stack")
-    if stack is None or call.attrs.keepdims or int(stack.attrs.axis or 0) != 0:
-        return []
-    if call.attrs.axis is None or [int(axis) for axis in call.attrs.axis] != [0]:
-        return []
-    fields = getattr(scope.definition(stack.args[0]), "fields", [])
-    parts = [_without_broadcast(scope, field) for field in fields]
-    return sorted(parts, key=lambda part: isinstance(part, GenericConst))
-
-
-def _without_broadcast(scope: Scope, part: relax.Expr) -> relax.Expr:
-    broadcast = call_of(scope.definition(part), "relax.broadcast_to")
-    return scope.resolve(part if broadcast is None else broadcast.args[0])
 
 
 def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
@@ -269,10 +241,6 @@ def _padding_into_conv(scope: Scope, call: Call) -> relax.Expr | None:
     return same_convolution(call, pad.args[0], call.args[1], padding=padding)
 
 
-def _same_type(left: relax.Expr, right: relax.Expr) -> bool:
-    return bool(tvm_ffi.structural_equal(left.ty, right.ty))
-
-
 RULES: dict[str, CallRule] = {
     "relax.add": _constant_to_the_right,
     "relax.astype": _skip_identity,
@@ -282,18 +250,19 @@ RULES: dict[str, CallRule] = {
     "relax.divide": _multiply_by_reciprocal,
     "relax.expand_dims": _skip_identity,
     "relax.matmul": _product_of_nothing,
-    "relax.max": _combine_stacked(relax.op.maximum),
+    "relax.max": combine_stacked(relax.op.maximum),
     "relax.maximum": _relu_from_maximum,
-    "relax.mean": _mean_of_stacked,
-    "relax.min": _combine_stacked(relax.op.minimum),
+    "relax.mean": mean_of_stacked,
+    "relax.min": combine_stacked(relax.op.minimum),
     "relax.minimum": _clip_from_minimum,
     "relax.multiply": _silu_or_constant_to_the_right,
     "relax.nn.conv2d": _padding_into_conv,
     "relax.permute_dims": _one_permutation,
     "relax.reshape": _skip_first_reshape,
     "relax.squeeze": _skip_identity,
+    "relax.strided_slice": _skip_whole_slice,
     "relax.subtract": _add_negated,
-    "relax.sum": _combine_stacked(relax.op.add),
+    "relax.sum": combine_stacked(relax.op.add),
 }
 
 __all__ = ["RULES", "Canonicalize"]

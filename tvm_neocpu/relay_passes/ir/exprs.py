@@ -45,6 +45,11 @@ def dtype_of(expr: relax.Expr) -> str:
     return str(expr.ty.dtype)
 
 
+def same_type(left: relax.Expr, right: relax.Expr) -> bool:
+    """Whether shape and element type of both are equal, as far as they are known."""
+    return bool(tvm_ffi.structural_equal(left.ty, right.ty))
+
+
 def is_foldable(expr: relax.Expr) -> bool:
     """Whether the expression is a tensor of an element type in which constants may be folded."""
     return isinstance(expr.ty, relax.TensorType) and dtype_of(expr) in FOLDED
@@ -113,7 +118,7 @@ def _has_type_of(new: relax.Expr, old: relax.Expr) -> bool:
     """Whether they have one type; expressions that were never normalised have none."""
     if old.ty.is_missing():
         return False
-    return bool(new.ty.same_as(old.ty)) or bool(tvm_ffi.structural_equal(new.ty, old.ty))
+    return bool(new.ty.same_as(old.ty)) or same_type(new, old)
 
 
 __all__ = [

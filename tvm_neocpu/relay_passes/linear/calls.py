@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, overwritten
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, is_foldable, op_name, same_type
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
 from tvm_neocpu.relay_passes.linear.ops import (
     Affine,
@@ -157,7 +156,7 @@ def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]
     x, constant = call.args[data], _folded_array(call.args[1 - data])
     if constant is None or array_of(x) is not None:
         return None
-    if not tvm_ffi.structural_equal(x.ty, call.ty):
+    if not same_type(x, call):
         return None
     axes = [axis for axis, size in enumerate(constant.shape) if size != 1]
     if len(axes) > 1:

@@ -16,11 +16,10 @@ from typing import ClassVar
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import array_of
-from tvm_neocpu.relay_passes.ir.exprs import call_of, is_foldable
+from tvm_neocpu.relay_passes.ir.exprs import call_of, is_foldable, same_type
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions, tidy
 from tvm_neocpu.relay_passes.linear.algebra import simplify
 from tvm_neocpu.relay_passes.linear.branches import Branch, as_branch, merge_branches
@@ -77,7 +76,7 @@ def _is_sum(value: relax.Expr) -> bool:
     call = call_of(value, "relax.add")
     if call is None or call.ty.ndim != 4 or not is_foldable(call):
         return False
-    same = all(tvm_ffi.structural_equal(arg.ty, call.ty) for arg in call.args)
+    same = all(same_type(arg, call) for arg in call.args)
     return same and all(array_of(arg) is None for arg in call.args)
 
 

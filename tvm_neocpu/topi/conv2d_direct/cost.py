@@ -41,6 +41,11 @@ NEST_CYCLES = 2.0
 # FMAs hide them, but not the loads that bound a tile of one vector (Zen 3, 14 pixels: 12 to 19
 # cycles a loop; 4 pixels x 2 vectors: 1).
 STORE_CYCLES = 1.0
+# What each further row of a register tile adds to writing the output of a first convolution, which
+# little arithmetic hides, where caches do not hold it: so many rows are written side by side (Zen
+# 4, one thread, cold, 3x640x640->32 of stride 2: 7 x 2 tiles 2.97 ms, 4 x 2 2.27, 1 x 14 2.04; in
+# MobileNet-v4 5.5 and 2.3. 3x448x448: 1.03, 1.01, 0.97).
+ROW_OF_TILE = 0.06
 
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu, near: Near = ALONE) -> float:
@@ -221,6 +226,8 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
     far_in, far_out = in_bytes * (not near.reads), out_bytes * (not near.writes)
+    if conv.reads_plain and far_out > cpu.l2 * cpu.cores:
+        far_out *= 1 + ROW_OF_TILE * (config.reg_m - 1)
     from_l3 = (
         weight_bytes * max(l2_passes_weights, weight_copies) + far_in * l2_passes_input + far_out
     )
