@@ -25,6 +25,7 @@ from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
 from tvm_neocpu.topi.table import fits, implementation_of, refusal
 from tvm_neocpu.tuning.database.log import TuningLogWarning
+from tvm_neocpu.tuning.offered_blocks import offered_blocks
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
@@ -58,13 +59,14 @@ def candidates_of(
     """
     prices = transform_seconds or TransformCosts(cpu)
     sweeps = sweep_seconds or SweepCosts(cpu)
-    around = _edges_around(graph)
+    around, offered = _edges_around(graph), offered_blocks(graph, cpu)
     found = {}
     for workload in graph.workloads:
         usable = _usable(workload, cpu, records.get(workload, ()))
         saved = _Savings(around[workload], prices, sweeps)
         computes_data = any(node.read_sweeps for node, *_ in around[workload])
-        kept = _worth_keeping(_schemes(workload, cpu, usable, computes_data), saved)
+        data = _Data(computes_data, offered.get(workload, frozenset()))
+        kept = _worth_keeping(_schemes(workload, cpu, usable, data), saved)
         found[workload] = tuple(_with_rounding(workload, scheme, cpu) for scheme in kept)
     return found
 
@@ -82,6 +84,14 @@ def _with_rounding(workload: Workload, scheme: Candidate, cpu: Cpu) -> Candidate
     before, after = (predict_seconds(each, scheme.config, cpu) for each in (workload, stored))
     share = max(0.0, 1 - after / before)
     return replace(scheme, rounding=share * scheme.seconds)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a workload reads: whether a sweep computes it, and blocks in which it comes."""
+
+    is_computed: bool
+    offered: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -149,10 +159,10 @@ def usable_plan(plan: Plan | None, graph: ConvGraph, cpu: Cpu) -> Plan | None:
 
 
 def _schemes(
-    workload: Workload, cpu: Cpu, records: Sequence[Record], computes_data: bool
+    workload: Workload, cpu: Cpu, records: Sequence[Record], data: _Data
 ) -> list[Candidate]:
     worked = [record for record in records if record.ok]
-    predicted = _not_failed(workload, cpu, records, computes_data)
+    predicted = _not_failed(workload, cpu, records, data)
     if not worked:
         return list(predicted)
     # What was read once is not believed to beat what was read again.
@@ -185,12 +195,12 @@ def _scale(workload: Workload, cpu: Cpu, worked: Sequence[Record]) -> float:
 
 
 def _not_failed(
-    workload: Workload, cpu: Cpu, records: Sequence[Record], computes_data: bool
+    workload: Workload, cpu: Cpu, records: Sequence[Record], data: _Data
 ) -> tuple[Candidate, ...]:
     failed = frozenset(record.config for record in records if not record.ok)
-    found = best_per_layout(workload, cpu, failed, computes_data)
+    found = best_per_layout(workload, cpu, failed, data.is_computed, data.offered)
     # Where all has failed there must be something to build nevertheless.
-    return found or best_per_layout(workload, cpu, computes_data=computes_data)
+    return found or best_per_layout(workload, cpu, frozenset(), data.is_computed, data.offered)
 
 
 def _worth_keeping(schemes: list[Candidate], saved: _Savings) -> tuple[Candidate, ...]:

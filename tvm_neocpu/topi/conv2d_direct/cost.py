@@ -225,7 +225,7 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     l2_passes_input = split if chunk_input + beside < share else readers
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
-    far_in, far_out = in_bytes * (not near.reads), out_bytes * (not near.writes)
+    far_in, far_out = in_bytes * (not near.reads), float(out_bytes * (not near.writes))
     if conv.reads_plain and far_out > cpu.l2 * cpu.cores:
         far_out *= 1 + ROW_OF_TILE * (config.reg_m - 1)
     from_l3 = (

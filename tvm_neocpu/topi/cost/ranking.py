@@ -54,16 +54,18 @@ def best_per_layout(
     cpu: Cpu,
     without: frozenset[Config] = frozenset(),
     computes_data: bool = False,
+    offered: frozenset[int] = frozenset(),
 ) -> tuple[Candidate, ...]:
     """The cheapest config of every (input, output) layout pair worth considering, ascending.
 
-    Blocks that fill whole vectors are considered, or the widest ones where no such factor exists.
-    ``without`` are configs that are known not to work. ``computes_data``: the data are a concat, or
-    scaled, as the template reads them; a config that copies them apart pays for the copy.
+    Blocks that fill whole vectors are considered, or the widest ones where no such factor exists,
+    and to read the blocks that are ``offered``. ``without`` are configs that are known not to work.
+    ``computes_data``: the data are a concat, or scaled, as the template reads them; a config that
+    copies them apart pays for the copy.
     """
     entries = implementations(workload, cpu)
     settings = tuple(entry.settings() for entry in entries)
-    return _best_per_layout(workload, cpu, without, computes_data, entries, settings)
+    return _best_per_layout(workload, cpu, without, computes_data, offered, entries, settings)
 
 
 @lru_cache(maxsize=4096)
@@ -72,11 +74,12 @@ def _best_per_layout(
     cpu: Cpu,
     without: frozenset[Config],
     computes_data: bool,
+    offered: frozenset[int],
     entries: tuple[Implementation, ...],
     settings: tuple[Hashable, ...],
 ) -> tuple[Candidate, ...]:
     """Remembered for as long as the same implementations are registered, under equal settings."""
-    favoured = _favoured_by(workload, entries, cpu)
+    favoured = _favoured_by(workload, entries, cpu, offered)
     tried = [config for config in favoured if config not in without] if without else favoured
     prices = _prices(workload, tried, cpu)
     copy = copying_seconds(workload, cpu) if computes_data else 0.0
@@ -129,7 +132,9 @@ def favoured_of(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[C
     )
 
 
-def _favoured_by(workload: Workload, entries: Sequence[Implementation], cpu: Cpu) -> list[Config]:
+def _favoured_by(
+    workload: Workload, entries: Sequence[Implementation], cpu: Cpu, offered: frozenset[int]
+) -> list[Config]:
     """:func:`favoured_of` the whole space, of which large parts are not listed for it."""
     known = {entry.name: entry.blocks(workload, cpu) for entry in entries if entry.blocks}
     listed = {e.name: e.space(workload, cpu) for e in entries if e.name not in known}
@@ -139,6 +144,9 @@ def _favoured_by(workload: Workload, entries: Sequence[Implementation], cpu: Cpu
         read |= found.read
         written |= found.written
     wanted = _whole_vectors(read, written, workload, cpu)
+    if offered:
+        pairs = {(c.ic_bn, c.oc_bn) for c in blocked}
+        wanted = _with_offered(wanted, offered, pairs)
     space: list[Config] = []
     for entry in entries:
         part = entry.part_of_space
@@ -167,3 +175,10 @@ def _whole_vectors(read: set[int], written: set[int], workload: Workload, cpu: C
         return frozenset(whole | set(at_full_rate[-3:] or sorted(blocks)[-2:]))
 
     return Blocks(of(read), of(written))
+
+
+def _with_offered(wanted: Blocks, offered: frozenset[int], pairs: set[tuple[int, int]]) -> Blocks:
+    """The blocks, and those in which the data come; a depthwise layer writes what it reads."""
+    is_tied = len(pairs) == len({read for read, _ in pairs})
+    written = {block for read, block in pairs if is_tied and read in offered}
+    return Blocks(wanted.read | offered, wanted.written | written)
