@@ -24,6 +24,7 @@ from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
+from tvm_neocpu.topi.conv2d_to_few.geometry import FewConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
@@ -64,6 +65,11 @@ def convolutions(groups: st.SearchStrategy[tuple[int, int, int]]) -> st.SearchSt
 
 CHANNELS = st.sampled_from([1, 2, 3, 4, 7, 8, 12, 13, 16, 24, 32, 37, 48])
 DENSE_CONVS = convolutions(st.tuples(st.just(1), CHANNELS, CHANNELS))
+TO_FEW = convolutions(
+    st.tuples(
+        st.just(1), st.sampled_from([8, 12, 16, 24, 32, 48, 56, 64]), st.sampled_from([1, 2, 3, 4])
+    )
+)
 GROUPED = convolutions(
     st.tuples(st.integers(2, 4), st.sampled_from([1, 3, 8]), st.sampled_from([1, 2, 5, 16]))
 )
@@ -234,6 +240,7 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     IntegerWinogradConfig.template: UNDILATED.map(
         lambda conv: replace(quantized(conv), types=U8S8)
     ),
+    FewConfig.template: TO_FEW,
     ImageRowsConfig.template: IMAGES,
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     RowsConfig.template: ROWS.map(quantized),

@@ -117,6 +117,9 @@ CONVS = {
     "five by five": ConvWorkload(1, 16, 11, 9, 24, (5, 5), padding=(2, 2, 2, 2)),
     "stride 2": ConvWorkload(1, 16, 15, 18, 32, (3, 3), (2, 2), (1, 0, 0, 1)),
     "stride 2 of seven": ConvWorkload(1, 8, 17, 14, 16, (7, 7), (2, 2), (3, 3, 3, 3)),
+    "few outputs": ConvWorkload(1, 24, 9, 11, 3, (3, 3), padding=(1, 1, 1, 1)),
+    "one output": ConvWorkload(2, 16, 7, 13, 1, (5, 5), (2, 1), (2, 1, 2, 3)),
+    "few outputs, whole tiles": ConvWorkload(1, 32, 6, 16, 2, (3, 2), (1, 1), (2, 0, 0, 2), (2, 2)),
     "ResNet's last": ConvWorkload(1, 64, 7, 7, 96, (3, 3), padding=(1, 1, 1, 1)),
 }
 # Zero points as padding, words that no channels fill, differences of 9 bits as weights.

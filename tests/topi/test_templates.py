@@ -109,6 +109,7 @@ DOUBLES = (
     "matmul, broadcast",
     "wider blocks",
     "pack",
+    "one output",
 )
 DOUBLE_CASES = [
     pytest.param(entry.name, doubled, cpu, id=f"{entry.name}-{cpu.isa.name}-{shape}")

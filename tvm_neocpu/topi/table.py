@@ -21,6 +21,7 @@ from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
 from tvm_neocpu.topi.conv2d_integer_rows.implementation import INTEGER_ROWS
 from tvm_neocpu.topi.conv2d_split.implementation import SPLIT
+from tvm_neocpu.topi.conv2d_to_few.implementation import TO_FEW
 from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
 from tvm_neocpu.topi.conv2d_winograd_bf16.implementation import BF16_WINOGRAD
 from tvm_neocpu.topi.conv2d_winograd_integer.implementation import INTEGER_WINOGRAD
@@ -38,7 +39,7 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (
         CONV2D,
         (
-            *(DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL),
+            *(DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL, TO_FEW),
             *(INTEGER, INTEGER_ROWS, SPLIT, INTEGER_WINOGRAD, BF16_DIRECT, BF16_WINOGRAD),
             *(INTEGER_TILES, BF16_TILES),
         ),
