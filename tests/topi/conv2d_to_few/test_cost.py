@@ -28,8 +28,8 @@ def test_outputs_that_fill_vectors_are_not() -> None:
 
 
 def test_a_padded_copy_of_the_whole_image_is_charged() -> None:
-    rows, whole = (predict_seconds(LAST, replace(CONFIG, oh_bn=n), CPU) for n in (8, 512))
-    assert whole > 1.05 * rows
+    rows, whole = (predict_seconds(LAST, replace(CONFIG, oh_bn=n), CPU) for n in (4, 512))
+    assert whole > 1.3 * rows
 
 
 def test_outputs_cost_what_they_multiply() -> None:
