@@ -44,8 +44,8 @@ from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunction
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.tuning.database.history import History
-from tvm_neocpu.tuning.in_network.rounds import CHOICES
-from tvm_neocpu.tuning.in_network.stand_ins import StandIns
+from tvm_neocpu.tuning.in_network.rounds.rounds import CHOICES
+from tvm_neocpu.tuning.in_network.rounds.stand_ins import StandIns
 from tvm_neocpu.tuning.seating import Choices, make_tuners
 from tvm_neocpu.tuning.tasks import tasks_of
 

@@ -3,10 +3,11 @@
     python benchmarks/exhaustive_layers.py mobilenet_v2 --log all.log \
         --layer "192x28x28->192 3x3 p1 depthwise" --layer "320x7x7->1280 1x1"
 
-Layers must have ends that nothing ties (`tuning/in_network/stand_ins.py`): each round replaces one
-config of every layer in the plan of an untuned build. `--list` names them, with their candidates
-and the minutes that each takes alone; layers that are measured together share rounds. What the log
-has is not measured again: `--minutes 30` measures for so long, and the same command goes on later.
+Layers must have ends that nothing ties (`tuning/in_network/rounds/stand_ins.py`): each round
+replaces one config of every layer in the plan of an untuned build. `--list` names them, with their
+candidates and the minutes that each takes alone; layers that are measured together share rounds.
+What the log has is not measured again: `--minutes 30` measures for so long, and the same command
+goes on later.
 Each record holds the low, middle and high end of the paired ratio, times the incumbent's seconds.
 
 A space of more than --most configs is not measured whole: ResNet-50's 3x3 convolutions have up to
@@ -49,12 +50,12 @@ from tvm_neocpu.folded_network import FoldedNetwork, open_onnx, opener
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.database.staleness import record_stamp
-from tvm_neocpu.tuning.in_network.machine import Run
-from tvm_neocpu.tuning.in_network.rounds import seconds_of, workload_ratio
-from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, network_process
+from tvm_neocpu.tuning.in_network.processes.machine import Run
+from tvm_neocpu.tuning.in_network.processes.workers import INCUMBENT, network_process
+from tvm_neocpu.tuning.in_network.rounds.rounds import seconds_of, workload_ratio
+from tvm_neocpu.tuning.in_network.rounds.stand_ins import StandIns
 from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.task import Task

@@ -49,7 +49,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import apart_seconds, predict_seconds
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.fused_block.member import Member
-from tvm_neocpu.tuning.in_network.machine import Lowered
+from tvm_neocpu.tuning.in_network.processes.machine import Lowered
 
 ROUNDS, RUNS, PEAK_TRIES = 5, 12, 16
 Ids = tuple[str, ...]

@@ -23,7 +23,7 @@ from tvm_neocpu.core.machine.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import load
 from tvm_neocpu.runtime.calls.timing import time_calls, warm_up
 from tvm_neocpu.runtime.process.threads import BIND, thread_count
-from tvm_neocpu.tuning.in_network.resting import rest
+from tvm_neocpu.tuning.in_network.processes.resting import rest
 
 # Least seconds of a timed burst.
 BURST = 3e-3

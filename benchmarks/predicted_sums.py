@@ -43,10 +43,10 @@ from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.tuning.database.history import History, current_history
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 from tvm_neocpu.tuning.database.log import LogContents
-from tvm_neocpu.tuning.database.staleness import record_stamp
-from tvm_neocpu.tuning.in_network.beside import beside_records
-from tvm_neocpu.tuning.in_network.machine import NetworkMachine, Run, Scheme
+from tvm_neocpu.tuning.in_network.processes.machine import NetworkMachine, Run, Scheme
+from tvm_neocpu.tuning.in_network.rounds.beside import beside_records
 
 # The bar: a predicted sum is within this share of the built network.
 BAR = 0.05

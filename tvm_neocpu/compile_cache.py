@@ -35,7 +35,7 @@ from tvm_neocpu.runtime.process.calibration_place import chosen_path
 from tvm_neocpu.runtime.process.heap import give_back, large_blocks_apart
 from tvm_neocpu.runtime.process.host import executable_features
 from tvm_neocpu.runtime.process.threads import thread_count
-from tvm_neocpu.tuning.database.log_folders import all_logs
+from tvm_neocpu.tuning.database.folders.log_folders import all_logs
 from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
-from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
+from tvm_neocpu.tuning.in_network.processes.machine import Lowered, Scheme
 
 
 @dataclass(frozen=True)

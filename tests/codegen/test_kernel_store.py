@@ -33,7 +33,7 @@ from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
-from tvm_neocpu.tuning.in_network.machine import NetworkMachine
+from tvm_neocpu.tuning.in_network.processes.machine import NetworkMachine
 
 pytestmark = pytest.mark.compiler
 TARGET = parse_target().target

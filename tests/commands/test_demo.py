@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.commands import demo
-from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.processes.verify import Proof
 from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.verify import Proof
+from tvm_neocpu.tuning.in_network.report.outcome import Outcome
 
 
 def test_it_tunes_builds_and_compares(

@@ -22,7 +22,8 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database import log_folders, places
+from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database.folders import log_folders
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 

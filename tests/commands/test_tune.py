@@ -20,7 +20,7 @@ from tvm_neocpu.core.messages.fallback import FallbackWarning
 from tvm_neocpu.core.network.verdict import KEPT, Verdict
 from tvm_neocpu.runtime.process.threads import TooManyThreadsWarning
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.report.outcome import Outcome
 from tvm_neocpu.tuning.measuring.child_process import ChildDied
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession

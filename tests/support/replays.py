@@ -13,8 +13,8 @@ from statistics import median
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.tuning.database.log import load_log
-from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.ratios import FLOOR, Ratio
+from tvm_neocpu.tuning.in_network.rounds.board import Board, Seat
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import task_of
 from tvm_neocpu.tuning.tuners import TUNERS

@@ -38,8 +38,8 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning import candidates
 from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.log import LogContents, TuningLogWarning
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 CPU = Cpu("testcpu", AVX512, 2)

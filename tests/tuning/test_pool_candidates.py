@@ -39,7 +39,7 @@ from tvm_neocpu.topi.fused_block.pool_cost import (
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.group_candidates import groups_of, with_doubtful_groups, with_groups
-from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_groups
+from tvm_neocpu.tuning.in_network.contenders.measured_groups import TimedPlan, faster_groups
 from tvm_neocpu.tuning.pool_candidates import pool_behind
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts

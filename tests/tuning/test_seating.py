@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm_neocpu.core.network.candidate import layouts_of
 from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.network.plan import Plan
-from tvm_neocpu.tuning.in_network.stand_ins import StandIns
+from tvm_neocpu.tuning.in_network.rounds.stand_ins import StandIns
 from tvm_neocpu.tuning.seating import timeable
 
 SHAPE = (1, 64, 56, 56)

@@ -13,8 +13,8 @@ from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 from tvm_neocpu.tuning.database.log import LogContents
-from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
 
 CPU = Cpu("haswell", AVX2, cores=1)

@@ -20,10 +20,10 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning import tune_network
 from tvm_neocpu.tuning.database.history import History, apply_history_best
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.in_network import crew
-from tvm_neocpu.tuning.in_network.machine import NetworkMachine
+from tvm_neocpu.tuning.in_network.processes import crew
+from tvm_neocpu.tuning.in_network.processes.machine import NetworkMachine
+from tvm_neocpu.tuning.in_network.processes.verify import Proof
 from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.verify import Proof
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession
 

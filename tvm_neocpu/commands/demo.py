@@ -35,8 +35,8 @@ from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
-from tvm_neocpu.tuning.in_network.outcome import Outcome, speedup
 from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.report.outcome import Outcome, speedup
 
 Libraries = dict[str, Path]
 Timings = dict[str, Timing]

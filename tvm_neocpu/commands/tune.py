@@ -40,8 +40,8 @@ from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.places import find_user_log
 from tvm_neocpu.tuning.database.turns import measuring_turn
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely
-from tvm_neocpu.tuning.in_network.crew import Here, Site
-from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.processes.crew import Here, Site
+from tvm_neocpu.tuning.in_network.report.outcome import Outcome
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession

@@ -14,19 +14,19 @@ from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
-from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
-from tvm_neocpu.tuning.in_network.board import (
+from tvm_neocpu.tuning.in_network.processes.crew import Crew
+from tvm_neocpu.tuning.in_network.processes.machine import Run, Scheme, seconds_of
+from tvm_neocpu.tuning.in_network.processes.workers import INCUMBENT
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.rounds.beside import MakeRecord, beside_records
+from tvm_neocpu.tuning.in_network.rounds.board import (
     FAILED_BEFORE,
     SETTLED_SHARE,
     Board,
     Estimate,
     Seat,
 )
-from tvm_neocpu.tuning.in_network.crew import Crew
-from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
-from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT
+from tvm_neocpu.tuning.in_network.rounds.stand_ins import StandIns
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, learned
 

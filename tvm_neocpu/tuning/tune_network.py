@@ -27,25 +27,25 @@ from tvm_neocpu.core.network.record import IN_NETWORK, Record
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 from tvm_neocpu.tuning.database.log import LogContents, TuningLog
-from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.turns import measuring_turn
 from tvm_neocpu.tuning.group_candidates import with_doubtful_groups, with_groups
-from tvm_neocpu.tuning.in_network.board import Board
-from tvm_neocpu.tuning.in_network.contenders import Contenders
-from tvm_neocpu.tuning.in_network.crew import Crew, Here, Site
-from tvm_neocpu.tuning.in_network.findings import verdict_of
-from tvm_neocpu.tuning.in_network.machine import Lowering
-from tvm_neocpu.tuning.in_network.outcome import Outcome
-from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
-from tvm_neocpu.tuning.in_network.proofs import Proofs
+from tvm_neocpu.tuning.in_network.contenders.contenders import Contenders
+from tvm_neocpu.tuning.in_network.contenders.proofs import Proofs
+from tvm_neocpu.tuning.in_network.contenders.reserve import Pace, Reserve, about_the_start
+from tvm_neocpu.tuning.in_network.processes.crew import Crew, Here, Site
+from tvm_neocpu.tuning.in_network.processes.machine import Lowering
+from tvm_neocpu.tuning.in_network.processes.verify import Proof
+from tvm_neocpu.tuning.in_network.processes.workers import INCUMBENT
 from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.reserve import Pace, Reserve, about_the_start
-from tvm_neocpu.tuning.in_network.rounds import Rounds
-from tvm_neocpu.tuning.in_network.spent import PROOF, SEARCH, START, ClockedCrew, Spent
-from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.verify import Proof
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT
+from tvm_neocpu.tuning.in_network.report.findings import verdict_of
+from tvm_neocpu.tuning.in_network.report.outcome import Outcome
+from tvm_neocpu.tuning.in_network.report.progress import NoProgress, Progress, State
+from tvm_neocpu.tuning.in_network.report.spent import PROOF, SEARCH, START, ClockedCrew, Spent
+from tvm_neocpu.tuning.in_network.rounds.board import Board
+from tvm_neocpu.tuning.in_network.rounds.rounds import Rounds
+from tvm_neocpu.tuning.in_network.rounds.stand_ins import StandIns
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.seating import Choices, make_tuners, seated, timeable
 from tvm_neocpu.tuning.tasks import tasks_of, with_operators

@@ -18,8 +18,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.log import LogContents, TuningLogWarning
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
 
 CPU = Cpu("testcpu", AVX512, 2)
 SHAPE = (1, 32, 8, 8)

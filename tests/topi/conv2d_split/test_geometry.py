@@ -9,7 +9,7 @@ import pytest
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig, SplitGeometry, misfit
-from tvm_neocpu.tuning.database.entities import decode_config
+from tvm_neocpu.tuning.database.lines.entities import decode_config
 
 CONV = ConvWorkload(1, 32, 4, 6, 16, (1, 1), types=U8S8)
 CONFIG = SplitConfig(ic_bn=16, oc_bn=16, reg_n=2, reg_m=2)

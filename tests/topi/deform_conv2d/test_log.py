@@ -17,7 +17,7 @@ from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.deform_conv2d.log import decode
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
-from tvm_neocpu.tuning.database.record_lines import decode_record, encode_record
+from tvm_neocpu.tuning.database.lines.record_lines import decode_record, encode_record
 
 DEFORM = DEFORMS["deformable, groups"]
 MASKED = DEFORMS["deformable, offset groups"]

@@ -12,7 +12,7 @@ from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.operator import BY_TVM, SWEEP
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
-from tvm_neocpu.tuning.database.record_lines import decode_record, encode_record, parse_row
+from tvm_neocpu.tuning.database.lines.record_lines import decode_record, encode_record, parse_row
 
 TENSOR = ["TENSOR", [1, 48, 6, 7], "float32"]
 IMAGE = (1, 48, 6, 7)

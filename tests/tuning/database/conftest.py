@@ -16,7 +16,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import register_implementation, unregister_implementation
-from tvm_neocpu.tuning.database import log_folders
+from tvm_neocpu.tuning.database.folders import log_folders
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.tuning.database.best_records import BestRecords
-from tvm_neocpu.tuning.database.staleness import record_stamp
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 
 A, B, C = ConvConfig(8, 16, 7), ConvConfig(8, 16, 14), ConvConfig(16, 16, 14)
 

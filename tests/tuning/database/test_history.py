@@ -13,7 +13,7 @@ from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.network.plan import HELD, Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.tuning.database import log_folders
+from tvm_neocpu.tuning.database.folders import log_folders
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 

@@ -22,10 +22,10 @@ from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.tuning.database.index import index_file
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record
+from tvm_neocpu.tuning.database.lines.record_reader import RecordReader
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
-from tvm_neocpu.tuning.database.record_lines import encode_record
-from tvm_neocpu.tuning.database.record_reader import RecordReader
 
 A, B = ConvConfig(8, 16, 7), ConvConfig(16, 16, 14)
 DENSE = DenseWorkload(1, 64, 64)

@@ -26,10 +26,10 @@ from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
-from tvm_neocpu.tuning.database.record_lines import encode_record
-from tvm_neocpu.tuning.database.staleness import record_stamp
 
 
 def test_a_log_that_does_not_exist_yet_is_empty(tmp_path) -> None:

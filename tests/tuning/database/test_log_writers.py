@@ -22,8 +22,8 @@ from tvm_neocpu.core.network.verdict import Settled
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
-from tvm_neocpu.tuning.database.record_lines import encode_record
 
 
 def test_what_is_appended_is_loaded(tmp_path, make_record, space) -> None:

@@ -12,8 +12,9 @@ from small_logs import A, log_of
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.tuning.database import log_folders, places
-from tvm_neocpu.tuning.database.data_folder import data_folder
+from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database.folders import log_folders
+from tvm_neocpu.tuning.database.folders.data_folder import data_folder
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 from tvm_neocpu.tuning.database.places import find_user_log, user_log

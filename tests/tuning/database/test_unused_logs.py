@@ -10,7 +10,7 @@ from small_logs import CPU, A, B, log_of, plan_log
 
 from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.network.record import Stamp
-from tvm_neocpu.tuning.database import log_folders
+from tvm_neocpu.tuning.database.folders import log_folders
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLogWarning
 

@@ -14,7 +14,7 @@ from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.errors import FleetError
 from tvm_neocpu.tuning.fleet import remote_workers, tracker
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.in_network.processes.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.child_process import ChildDied
 
 KEY = "loopback"

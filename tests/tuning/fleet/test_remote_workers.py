@@ -11,8 +11,8 @@ from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.core.errors import FleetError
 from tvm_neocpu.tuning.fleet import remote_workers
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
-from tvm_neocpu.tuning.in_network.machine import NetworkMachine
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.in_network.processes.machine import NetworkMachine
+from tvm_neocpu.tuning.in_network.processes.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.child_process import ChildDied
 
 pytestmark = [pytest.mark.compiler, pytest.mark.slow]

@@ -13,8 +13,8 @@ from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
-from tvm_neocpu.tuning.database.staleness import is_current
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.lines.staleness import is_current
 
 Row = dict[str, Any]
 

@@ -20,8 +20,8 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.table import implementation_of
+from tvm_neocpu.tuning.database.lines.staleness import is_current
 from tvm_neocpu.tuning.database.log import load_log
-from tvm_neocpu.tuning.database.staleness import is_current
 
 # Columns of the summary in a file or pipe.
 _WIDTH = 140

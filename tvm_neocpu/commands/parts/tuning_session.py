@@ -11,8 +11,8 @@ from tvm_neocpu.choose_plan import choose_plan, search_plan
 from tvm_neocpu.folded_network import FoldedNetwork
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.in_network.crew import Here, Site
-from tvm_neocpu.tuning.in_network.progress import progress_for
+from tvm_neocpu.tuning.in_network.processes.crew import Here, Site
+from tvm_neocpu.tuning.in_network.report.progress import progress_for
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession
 

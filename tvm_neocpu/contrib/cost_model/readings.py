@@ -13,7 +13,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import fits, operator_of
-from tvm_neocpu.tuning.database.staleness import MEASURED_BY, is_current
+from tvm_neocpu.tuning.database.lines.staleness import MEASURED_BY, is_current
 
 # Fewer configs of a layer say nothing about an order.
 MIN_READINGS = 3

@@ -17,8 +17,8 @@ from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.tuning.in_network.machine import Scheme
-from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
+from tvm_neocpu.tuning.in_network.processes.machine import Scheme
+from tvm_neocpu.tuning.in_network.processes.watch import WatchedNetwork, arrays_of
 
 
 @dataclass(frozen=True)

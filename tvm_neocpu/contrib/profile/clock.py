@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 from tvm import relax, te
 
-from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
+from tvm_neocpu.tuning.in_network.processes.watch import BUILTIN, TimedCall, WatchedNetwork
 
 # A call that does nothing, of which the machine makes one for each tensor that it gives up.
 NOTHING = f"{BUILTIN}null_value"

@@ -29,7 +29,7 @@ from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.history import current_history
-from tvm_neocpu.tuning.in_network.machine import Scheme
+from tvm_neocpu.tuning.in_network.processes.machine import Scheme
 
 # What a call is that no template computed.
 PLAIN = "TVM's own"

@@ -19,7 +19,7 @@ from tvm import relax
 
 from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
 from tvm_neocpu.core.accuracy.middle_half import middle_half
-from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
+from tvm_neocpu.tuning.in_network.processes.watch import BUILTIN, TimedCall, WatchedNetwork
 
 # How often a profile measures what its runs are compared with, between them. An Ice Lake's virtual
 # core reached 107 GFLOP/s in one profile and 182 in another: of peaks measured behind all runs, the

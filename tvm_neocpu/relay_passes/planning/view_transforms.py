@@ -1,6 +1,6 @@
 """Layout transforms replaced by views, for timing: the network computes nonsense, as fast as ever.
 
-See :mod:`tvm_neocpu.tuning.in_network.stand_ins`.
+See :mod:`tvm_neocpu.tuning.in_network.rounds.stand_ins`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.network.workload import Workload
-from tvm_neocpu.tuning.database.staleness import MEASURED_BY, is_current
+from tvm_neocpu.tuning.database.lines.staleness import MEASURED_BY, is_current
 
 # The thread count of AutoTVM's records, which do not state theirs.
 UNKNOWN_THREADS = 0

@@ -39,10 +39,10 @@ from tvm_neocpu.tuning.database.best_records import (
     is_for,
 )
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.lines.staleness import is_current
 from tvm_neocpu.tuning.database.log import PathLike, TuningLogWarning
 from tvm_neocpu.tuning.database.log_protocol import Log
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
-from tvm_neocpu.tuning.database.staleness import is_current
 
 _APPLIED: ContextVar[tuple[Log, ...]] = ContextVar("applied_logs", default=())
 

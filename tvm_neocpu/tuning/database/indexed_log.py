@@ -20,9 +20,8 @@ from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.database.index.index_file import index_of
 from tvm_neocpu.tuning.database.index.scan import SKIPPED, LogIndex
-from tvm_neocpu.tuning.database.log import PathLike, Skipped, warn_of_skipped
-from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey
-from tvm_neocpu.tuning.database.record_lines import (
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanAssembler, PlanKey
+from tvm_neocpu.tuning.database.lines.record_lines import (
     Row,
     cpu_of,
     list_of,
@@ -32,9 +31,10 @@ from tvm_neocpu.tuning.database.record_lines import (
     template_of,
     threads_of,
 )
-from tvm_neocpu.tuning.database.record_reader import RecordReader
-from tvm_neocpu.tuning.database.task_args import decode_workload
-from tvm_neocpu.tuning.database.verdict_lines import decode_verdict
+from tvm_neocpu.tuning.database.lines.record_reader import RecordReader
+from tvm_neocpu.tuning.database.lines.task_args import decode_workload
+from tvm_neocpu.tuning.database.lines.verdict_lines import decode_verdict
+from tvm_neocpu.tuning.database.log import PathLike, Skipped, warn_of_skipped
 
 _Value = TypeVar("_Value")
 

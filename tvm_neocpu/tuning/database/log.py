@@ -25,12 +25,17 @@ from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.file_lock import FileLock
 from tvm_neocpu.tuning.database.best_records import RecordTable
-from tvm_neocpu.tuning.database.file_lines import append_lines, is_other_file, replace_lines
+from tvm_neocpu.tuning.database.folders.file_lines import append_lines, is_other_file, replace_lines
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
-from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey, encode_plan, is_plan_row
-from tvm_neocpu.tuning.database.record_lines import encode_record, reason_of
-from tvm_neocpu.tuning.database.record_reader import RecordReader
-from tvm_neocpu.tuning.database.verdict_lines import (
+from tvm_neocpu.tuning.database.lines.plan_lines import (
+    PlanAssembler,
+    PlanKey,
+    encode_plan,
+    is_plan_row,
+)
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record, reason_of
+from tvm_neocpu.tuning.database.lines.record_reader import RecordReader
+from tvm_neocpu.tuning.database.lines.verdict_lines import (
     decode_verdict,
     encode_settled,
     encode_verdict,

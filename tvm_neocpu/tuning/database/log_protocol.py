@@ -9,7 +9,7 @@ from typing import Protocol
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.tuning.database.best_records import RecordSource
-from tvm_neocpu.tuning.database.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
 
 
 class Log(RecordSource, Protocol):

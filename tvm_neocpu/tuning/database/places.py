@@ -14,8 +14,8 @@ import warnings
 from pathlib import Path
 
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.tuning.database import log_folders
-from tvm_neocpu.tuning.database.data_folder import DATA_VARIABLE, data_folder
+from tvm_neocpu.tuning.database.folders import log_folders
+from tvm_neocpu.tuning.database.folders.data_folder import DATA_VARIABLE, data_folder
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
 

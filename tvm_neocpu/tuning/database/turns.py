@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
-from tvm_neocpu.tuning.database.data_folder import data_folder
+from tvm_neocpu.tuning.database.folders.data_folder import data_folder
 from tvm_neocpu.tuning.database.log import TuningLogWarning
 
 # Text of the lock's file that is read: a process id and a command.

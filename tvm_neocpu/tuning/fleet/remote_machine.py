@@ -12,7 +12,7 @@ from tvm_neocpu.tuning.fleet.linker import find_linker
 from tvm_neocpu.tuning.fleet.remote_kernels import RemoteKernels
 from tvm_neocpu.tuning.fleet.remote_network import RemoteNetwork, Server
 from tvm_neocpu.tuning.fleet.tracker import Fleet
-from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine, Slot
+from tvm_neocpu.tuning.in_network.processes.machine import Lowering, NetworkMachine, Slot
 
 
 class RemoteMachine(NetworkMachine):

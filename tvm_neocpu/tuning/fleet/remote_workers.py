@@ -20,9 +20,9 @@ from tvm_neocpu.core.errors import FleetError, ServerLostError
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.fleet.tracker import Fleet
-from tvm_neocpu.tuning.in_network.machine import Lowering, Run
-from tvm_neocpu.tuning.in_network.verify import Compute, Pair, Proof, prove
-from tvm_neocpu.tuning.in_network.workers import (
+from tvm_neocpu.tuning.in_network.processes.machine import Lowering, Run
+from tvm_neocpu.tuning.in_network.processes.verify import Compute, Pair, Proof, prove
+from tvm_neocpu.tuning.in_network.processes.workers import (
     BUILD_TIMEOUT,
     INCUMBENT,
     RUN_FACTOR,

@@ -13,7 +13,7 @@ from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.index import scan as scanning
 from tvm_neocpu.tuning.database.index.lines import MAX_LINE
 from tvm_neocpu.tuning.database.index.scan import scan
-from tvm_neocpu.tuning.database.record_lines import encode_record
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record
 
 A, B = ConvConfig(8, 16, 7), ConvConfig(16, 16, 14)
 

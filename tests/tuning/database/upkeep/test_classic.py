@@ -11,9 +11,9 @@ from tvm_neocpu.core.network.record import Stamp
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.history import current_history
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.places import user_log
-from tvm_neocpu.tuning.database.record_lines import encode_record
 from tvm_neocpu.tuning.database.upkeep.classic import import_hints
 from tvm_neocpu.tuning.database.upkeep.prune import prune_log
 

@@ -11,9 +11,9 @@ from tvm_neocpu.core.network.record import Stamp
 from tvm_neocpu.core.network.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
+from tvm_neocpu.tuning.database.lines.record_lines import encode_hint
+from tvm_neocpu.tuning.database.lines.staleness import record_stamp
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.database.record_lines import encode_hint
-from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.upkeep.prune import prune_log
 
 A, B, C = ConvConfig(8, 16, 7), ConvConfig(8, 16, 14), ConvConfig(16, 16, 14)

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
-from tvm_neocpu.tuning.database.plan_lines import is_plan_row, plan_key
-from tvm_neocpu.tuning.database.record_lines import Row, ours_of, parse_line, reason_of
-from tvm_neocpu.tuning.database.verdict_lines import is_verdict_row
+from tvm_neocpu.tuning.database.lines.plan_lines import is_plan_row, plan_key
+from tvm_neocpu.tuning.database.lines.record_lines import Row, ours_of, parse_line, reason_of
+from tvm_neocpu.tuning.database.lines.verdict_lines import is_verdict_row
 
 SKIPPED = "!"
 _VERDICT = json.dumps({"verdict": None})

@@ -12,8 +12,8 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.record import Record, Stamp
 from tvm_neocpu.topi.table import fits
 from tvm_neocpu.tuning.database.best_records import UNKNOWN_THREADS, RecordTable
+from tvm_neocpu.tuning.database.lines.record_lines import encode_hint
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
-from tvm_neocpu.tuning.database.record_lines import encode_hint
 
 # Max candidates of a workload: an AutoTVM session leaves a thousand, and the best are alike.
 TOP = 16

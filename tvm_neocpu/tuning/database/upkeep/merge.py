@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tvm_neocpu.core.errors import LineError, LogError
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
+from tvm_neocpu.tuning.database.lines.record_lines import parse_line, reason_of
 from tvm_neocpu.tuning.database.log import Skipped, TuningLog
-from tvm_neocpu.tuning.database.record_lines import parse_line, reason_of
 
 # Lines that are appended under one lock.
 _AT_ONCE = 1000

@@ -9,11 +9,11 @@ from typing import BinaryIO
 
 from tvm_neocpu.core.errors import LineError, LogError
 from tvm_neocpu.tuning.database.index.lines import read_lines
+from tvm_neocpu.tuning.database.lines.plan_lines import is_plan_row
+from tvm_neocpu.tuning.database.lines.record_lines import decode_record, is_hint_row, parse_line
+from tvm_neocpu.tuning.database.lines.staleness import why_stale
+from tvm_neocpu.tuning.database.lines.verdict_lines import is_verdict_row
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.database.plan_lines import is_plan_row
-from tvm_neocpu.tuning.database.record_lines import decode_record, is_hint_row, parse_line
-from tvm_neocpu.tuning.database.staleness import why_stale
-from tvm_neocpu.tuning.database.verdict_lines import is_verdict_row
 
 # Why a line goes.
 TORN, FAILED, STALE, DUPLICATE = "torn", "failed", "stale", "duplicate"

@@ -1,0 +1,1 @@
+"""Where logs lie, and files of lines that several processes change."""

@@ -1,0 +1,1 @@
+"""One fact as one line of a log, and back: records, plans, verdicts."""

@@ -1,0 +1,1 @@
+"""What a session shows while it runs, and what it leaves behind."""
