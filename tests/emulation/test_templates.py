@@ -35,6 +35,7 @@ QUICK = {
     "conv2d_NCHWc_winograd": ("asymmetric padding", A72),
     "depthwise_conv2d_NCHWc": ("depthwise, prime", A72),
     "conv2d_NCHWc_im2col": ("batch of pixels", A72),
+    "conv2d_NCHWc_to_few": ("one output", A72),
     "deform_conv2d_NCHWc": ("deformable, a batch", A72),
     "conv2d_NCHWc_int": ("zero point 1", N1),
     "depthwise_conv2d_NCHWc_int": ("integers, depthwise, rows", A72),

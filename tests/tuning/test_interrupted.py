@@ -21,7 +21,7 @@ from tvm_neocpu.tuning.database.log import load_log
 ENDLESS = """
 import pathlib, signal, sys, time
 from tvm_neocpu.commands import tune
-from tvm_neocpu.tuning.in_network import workers
+from tvm_neocpu.tuning.in_network.processes import workers
 
 class Endless:
     def __init__(self, open_network):

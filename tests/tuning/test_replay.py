@@ -51,7 +51,7 @@ RECORDED = {
         (5, 2, 3, 3, 1),
         1.1,
         whole=False,
-        unknown=0.03,
+        unknown=0.031,  # 3 of 98 for 512x7x7
     ),
 }
 COUNTS = {"mobilenet_v2": 1479, "resnet50": 671}

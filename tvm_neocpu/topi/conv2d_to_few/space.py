@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -13,16 +11,15 @@ from tvm_neocpu.topi.conv2d_to_few.geometry import FewConfig
 MOST_OUTPUTS = 8
 # A vector of fewer channels is no vector; a block of more has no advantage.
 MIN_LANES, MAX_VECTORS = 4, 4
-# Few outputs read this much: below it nothing is worth a template.
+# Sums over fewer channels are a few numbers each.
 MIN_CHANNELS = 8
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """One group, few outputs, and inputs that some vector divides."""
     few = conv.out_channels <= min(MOST_OUTPUTS, cpu.lanes(conv.types.accumulator) // 2)
-    return (
-        conv.groups == 1 and few and conv.in_channels >= MIN_CHANNELS and bool(_blocks(conv, cpu))
-    )
+    pays = few and conv.in_channels >= MIN_CHANNELS
+    return pays and conv.groups == 1 and bool(_blocks(conv, cpu))
 
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[FewConfig, ...]:
@@ -37,7 +34,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[FewConfig, ...]:
 
 
 def _blocks(conv: ConvWorkload, cpu: Cpu) -> list[int]:
-    """Factors of the channels whose vectors are whole, or half where that is all there is."""
+    """Factors of the channels that are whole vectors, or whole halves of them."""
     unit = cpu.unit(conv.types.accumulator)
     fitting = [f for f in factors(conv.in_channels) if f <= MAX_VECTORS * unit.lanes]
     return [f for f in fitting if _lanes(f, unit) >= max(MIN_LANES, unit.lanes // 2)]
@@ -55,8 +52,8 @@ def _widths(conv: ConvWorkload, unit: VectorUnit) -> list[int]:
 
 
 def _heights(conv: ConvWorkload, cpu: Cpu) -> list[int]:
-    """Rows of a chunk, fewer than would leave a core idle; as many as L2 holds, or one."""
+    """Rows of a chunk: one, as many as L2 holds the copy of, or all that leave no core idle."""
     rows = [f for f in factors(conv.out_height) if conv.batch * conv.out_height // f >= cpu.cores]
     row_bytes = conv.in_bytes / conv.batch / conv.height * conv.stride[0]
     near = [f for f in rows if (f + conv.kernel[0] - 1) * row_bytes <= cpu.l2 / 2]
-    return sorted({1, math.prod(near[-1:]), *rows[-1:]})
+    return sorted({1, *near[-1:], *rows[-1:]})
