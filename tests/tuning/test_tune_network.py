@@ -177,7 +177,8 @@ def test_a_first_reading_of_an_earlier_session_is_taken_again(
     monkeypatch.setattr(tune_network.Contenders, "find", lambda *_: [])
     again.run()
     seat = again._board.seats[seat.workload]
-    assert seat.best == 1.0 or seat.estimates[tried].ratio.value > seat.best
+    # Another candidate of the first session may be the best, a little ahead of the incumbent.
+    assert seat.best != seat.estimates[tried].ratio.value
     assert seat.contender() == tried
 
 
