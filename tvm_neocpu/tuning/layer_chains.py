@@ -115,10 +115,9 @@ def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode, bool]]:
 
     They read what the last one reads; what joins between make on the way has one reader.
     """
-    into: dict[str, list[str]] = defaultdict(list)
+    into = graph.sources
     readers: dict[str, list[str]] = defaultdict(list)
     for edge in graph.edges:
-        into[edge.dst].append(edge.src)
         readers[edge.src].append(edge.dst)
     for last in graph.convs:
         between, sources = _behind(last.id, into, graph.joins)
@@ -129,7 +128,7 @@ def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode, bool]]:
         if not (isinstance(before, ConvWorkload) and isinstance(after, ConvWorkload)):
             continue
         shared = [id for id in (first.id, *between) if not {*readers[id]} <= {*between, last.id}]
-        if before.out_shape == after.in_shape and (not shared or shared == into[last.id]):
+        if before.out_shape == after.in_shape and (not shared or shared == [*into[last.id]]):
             yield first, last, bool(shared)
 
 

@@ -17,8 +17,6 @@ from tvm_neocpu.core.network.workload import Workload
 
 # Blocks that are offered for one concat: the widest ones.
 MOST = 2
-# A vector of fewer elements is no faster than they are one by one.
-MIN_LANES = 4
 
 
 def offered_blocks(graph: ConvGraph, cpu: Cpu) -> dict[Workload, frozenset[int]]:
@@ -27,12 +25,9 @@ def offered_blocks(graph: ConvGraph, cpu: Cpu) -> dict[Workload, frozenset[int]]
     Such a join's parts have no common block of whole vectors. Other joins pass its blocks on.
     """
     offers: dict[str, frozenset[int]] = {}
-    sources: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
-    for edge in graph.edges:
-        sources[edge.dst].append(edge.src)
     found: dict[Workload, frozenset[int]] = {}
     for node in graph.nodes:
-        arriving = _union(offers.get(source, frozenset()) for source in sources[node.id])
+        arriving = _union(offers.get(source, frozenset()) for source in graph.sources[node.id])
         if node.id in graph.joins:
             offers[node.id] = arriving | _of_join(node, cpu)
         elif node.workload is not None and arriving:
@@ -52,6 +47,5 @@ def _of_join(node: GraphNode, cpu: Cpu) -> frozenset[int]:
     unit, common = cpu.unit("float32"), math.gcd(*node.join_channels)
     if common % unit.lanes == 0:  # 0: a join that says nothing of channels
         return frozenset()
-    half = max(MIN_LANES, unit.lanes // 2)
-    blocks = [b for b in factors(common) if b % half == 0 and b <= 4 * unit.lanes]
+    blocks = [b for b in factors(common) if b % unit.half_lanes == 0 and b <= 4 * unit.lanes]
     return frozenset(blocks[-MOST:])

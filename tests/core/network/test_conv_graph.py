@@ -41,6 +41,12 @@ def test_joins_and_neighbours() -> None:
     assert RESIDUAL.joins == {"sum"}
     assert RESIDUAL.neighbours["a"] == {"data", "b", "sum"}
     assert RESIDUAL.neighbours["head"] == {"sum"}
+
+
+def test_sources_are_one_for_each_edge() -> None:
+    assert RESIDUAL.sources["data"] == ()
+    assert RESIDUAL.sources["head"] == ("sum",)
+    assert sorted(RESIDUAL.sources["sum"]) == ["a", "b"]
     assert RESIDUAL.by_id["sum"] is SUM
 
 

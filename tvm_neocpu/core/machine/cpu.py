@@ -21,6 +21,8 @@ from tvm_neocpu.core.types import BF16_PRODUCTS, BF16_WEIGHTS, INTEGER_PRODUCTS,
 
 KIB = 1024
 MIB = 1024 * KIB
+# A vector of fewer elements than this is no faster than they are one by one.
+MIN_LANES = 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class VectorUnit:
     def full_rate_lanes(self) -> int:
         """The fewest lanes of a vector that leave nothing of the units idle."""
         return self.lanes // self.narrow
+
+    @property
+    def half_lanes(self) -> int:
+        """Lanes of half a vector, where these are still faster than their elements one by one."""
+        return max(MIN_LANES, self.lanes // 2)
 
     def registers_of(self, block: int) -> int:
         """Registers that a block of channels takes; a vector's length is a power of two.

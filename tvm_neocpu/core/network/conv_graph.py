@@ -135,6 +135,14 @@ class ConvGraph:
         return frozenset(node.id for node in self.nodes if node.kind is NodeKind.JOIN)
 
     @cached_property
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """Every node's direct predecessors, one for each edge."""
+        found: dict[str, list[str]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            found[edge.dst].append(edge.src)
+        return {node: tuple(others) for node, others in found.items()}
+
+    @cached_property
     def neighbours(self) -> Mapping[str, frozenset[str]]:
         """Every node's direct predecessors and successors."""
         near: dict[str, set[str]] = {node.id: set() for node in self.nodes}

@@ -137,3 +137,12 @@ __all__ = [
 def ints(values: Sequence[Any]) -> tuple[int, ...]:
     """TVM's integers (an attribute, a static shape) as Python's."""
     return tuple(map(int, values[:]))  # a list; iterating TVM's array takes three times as long
+
+
+def integers_of(arg: relax.Expr) -> tuple[int, ...]:
+    """The integers of a tuple of constants; empty for any other expression."""
+    fields = list(arg) if isinstance(arg, relax.Tuple) else []
+    values = [getattr(field, "value", None) for field in fields]
+    if not all(isinstance(value, int) for value in values):
+        return ()
+    return tuple(values)

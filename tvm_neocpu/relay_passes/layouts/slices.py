@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import relax
 
 from tvm_neocpu.core.network.layout import Layout
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import integers_of, op_name, static_shape
 
 CHANNELS = 1
 
@@ -28,7 +28,7 @@ def read_slice(call: relax.Expr) -> tuple[Range, ...] | None:
     if op_name(call) != "relax.strided_slice":
         return None
     shape, result = static_shape(call.args[0]), static_shape(call)
-    fields = [_integers(arg) for arg in call.args[1:]]
+    fields = [integers_of(arg) for arg in call.args[1:]]
     if shape is None or result is None or not all(fields):
         return None
     axes, begins, ends, *strides = fields
@@ -86,12 +86,3 @@ def _in_blocks(channels: Range, block: int) -> Range:
 def _clipped(axis: int, begin: int, end: int, stride: int, extent: int) -> Range:
     begin, end, stride = slice(begin, end, stride).indices(extent)
     return Range(axis, begin, max(begin, end), stride)
-
-
-def _integers(arg: relax.Expr) -> tuple[int, ...]:
-    """The integers of a tuple of constants; empty for any other expression."""
-    fields = list(arg) if isinstance(arg, relax.Tuple) else []
-    values = [getattr(field, "value", None) for field in fields]
-    if not all(isinstance(value, int) for value in values):
-        return ()
-    return tuple(values)

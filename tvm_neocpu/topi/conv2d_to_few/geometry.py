@@ -75,17 +75,9 @@ class FewGeometry:
     @property
     def padded_extent(self) -> tuple[int, int]:
         """Input rows and columns that the computed outputs read."""
-        rows, columns = (
-            (outputs - 1) * stride + (taps - 1) * dilation + 1
-            for outputs, stride, taps, dilation in zip(
-                (self.conv.out_height, self.columns),
-                self.conv.stride,
-                self.conv.kernel,
-                self.conv.dilation,
-                strict=True,
-            )
-        )
-        return rows, columns
+        (down, across), reach = self.conv.stride, self.conv.reach
+        rows = (self.conv.out_height - 1) * down + reach[0]
+        return rows, (self.columns - 1) * across + reach[1]
 
     @property
     def is_padded(self) -> bool:

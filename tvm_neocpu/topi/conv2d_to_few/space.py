@@ -9,8 +9,8 @@ from tvm_neocpu.topi.conv2d_to_few.geometry import FewConfig
 
 # More outputs fill vectors of their own well enough.
 MOST_OUTPUTS = 8
-# A vector of fewer channels is no vector; a block of more has no advantage.
-MIN_LANES, MAX_VECTORS = 4, 4
+# Vectors of a block of the input; more have no advantage.
+MAX_VECTORS = 4
 # Sums over fewer channels are a few numbers each.
 MIN_CHANNELS = 8
 
@@ -37,7 +37,7 @@ def _blocks(conv: ConvWorkload, cpu: Cpu) -> list[int]:
     """Factors of the channels that are whole vectors, or whole halves of them."""
     unit = cpu.unit(conv.types.accumulator)
     fitting = [f for f in factors(conv.in_channels) if f <= MAX_VECTORS * unit.lanes]
-    return [f for f in fitting if _lanes(f, unit) >= max(MIN_LANES, unit.lanes // 2)]
+    return [f for f in fitting if _lanes(f, unit) >= unit.half_lanes]
 
 
 def _lanes(block: int, unit: VectorUnit) -> int:

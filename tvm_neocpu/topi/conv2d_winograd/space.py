@@ -251,10 +251,14 @@ def chunkings(
     # A block of a group transforms its own tiles, as few at a time as a chunk of rows does.
     by_block = conv.groups > 1 and oc_bn >= conv.out_channels // conv.groups
     split = [(height, True, 0) for height in heights if by_block and height < rows]
-    by_core = cpu.cores > 1 and conv.groups == 1 and not conv.reads_plain
-    if by_core and conv.out_channels % (oc_bn * cpu.cores) == 0:
-        split.append((rows, False, cpu.cores))
+    split += [(rows, False, chunks) for chunks in _chunks_by_core(conv, oc_bn, cpu)]
     return (*((height, False, 0) for height in heights), *split, (rows, True, 0))
+
+
+def _chunks_by_core(conv: ConvWorkload, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:
+    """Chunks of channels, one a core, where cores transform the input for themselves; else none."""
+    may = cpu.cores > 1 and conv.groups == 1 and not conv.reads_plain
+    return (cpu.cores,) if may and conv.out_channels % (oc_bn * cpu.cores) == 0 else ()
 
 
 def of_images(
@@ -268,11 +272,8 @@ def of_images(
     if conv.groups > 1 or conv.reads_plain:
         return
     rows = TiledConv(_seen(conv), tile, plain=False).tiles[0]
-    by_core = cpu.cores > 1 and conv.out_channels % (oc_bn * cpu.cores) == 0
-    for images in factors(conv.batch):
-        if images == 1:
-            continue
+    for images in factors(conv.batch)[1:]:
         yield rows * images, False, 0
         yield rows * images, True, 0
-        if by_core:
-            yield rows * images, False, cpu.cores
+        for chunks in _chunks_by_core(conv, oc_bn, cpu):
+            yield rows * images, False, chunks

@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
 
-from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.machine.cpu import MIN_LANES, Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.math.vector_math import DTYPE
 from tvm_neocpu.topi.schedule import steps
@@ -41,8 +41,6 @@ MAX_VECTORS = 4
 UNKNOWN_EXTENT = 64
 # Vectors of a row from which on a sum of vectors pays for folding the vector in the end.
 MIN_ROW = 1
-# A vector of fewer elements than this is no faster than they are one by one.
-MIN_LANES = 4
 
 
 def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
