@@ -159,7 +159,9 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
     if is_quantized(mod):
         # After Canonicalize, which spells clips and pads alike; before all that rewrites
         # convolutions of floats. What it leaves in floats gets constants, for the first passes.
-        mod = run_passes(mod, IntegerOperators(), FoldConstants(), Canonicalize())
+        mod = run_passes(
+            mod, IntegerOperators(cpu.look_up is not None), FoldConstants(), Canonicalize()
+        )
     mod = run_passes(
         mod,
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs

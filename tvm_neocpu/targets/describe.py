@@ -10,6 +10,7 @@ from tvm_neocpu.core.machine.cache_sizes import cache_sizes
 from tvm_neocpu.core.machine.cpu import Cpu, feature_hash, isa_of
 from tvm_neocpu.core.machine.dot import dots_of
 from tvm_neocpu.core.machine.half import halves_of
+from tvm_neocpu.core.machine.look_up import look_up_of
 from tvm_neocpu.core.machine.matrix_unit import matrix_unit_of
 from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.runtime.process.threads import thread_count
@@ -64,6 +65,7 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
         dots=dots_of(features),
         halves=halves_of(features),
         matrix=matrix_unit_of(features) if "linux" in triple else None,
+        look_up=look_up_of(features),
     )
     cpu = with_family(cpu)
     if not missing:

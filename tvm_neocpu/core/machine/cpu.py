@@ -16,6 +16,7 @@ from tvm_neocpu.core.machine.dot import (
     DotProduct,
 )
 from tvm_neocpu.core.machine.half import HALVES
+from tvm_neocpu.core.machine.look_up import LookUp
 from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import BF16_PRODUCTS, BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
 
@@ -129,7 +130,8 @@ class Cpu:
     instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
     registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
     spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
-    widens to fp32. ``matrix``: its unit for products of whole tiles.
+    widens to fp32. ``matrix``: its unit for products of whole tiles. ``look_up``: what finds bytes
+    in a table.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Cpu:
     spare_registers: int = 0
     halves: tuple[str, ...] = HALVES
     matrix: MatrixUnit | None = None
+    look_up: LookUp | None = None
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers that tiles may take, as they are for elements of one type."""

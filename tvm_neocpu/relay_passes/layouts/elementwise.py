@@ -16,6 +16,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     per_channel_constant,
     same_call,
 )
+from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP
 from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
 
 # fmt: off
@@ -52,6 +53,7 @@ def _binary_flow(call: relax.Call) -> Flow:
     return Flow(FlowKind.JOIN, tensors, (channels,))
 
 
-RULES = {name: LayoutRule(_unary_flow, same_call) for name in (*UNARY, NEAREST, WHOLE_BETWEEN)} | {
+_OURS = LOOK_UP, NEAREST, WHOLE_BETWEEN
+RULES = {name: LayoutRule(_unary_flow, same_call) for name in (*UNARY, *_OURS)} | {
     name: LayoutRule(_binary_flow, same_call) for name in BINARY
 }

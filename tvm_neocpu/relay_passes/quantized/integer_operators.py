@@ -8,6 +8,7 @@ y = quantize(b)                                y = uint8(clip(b, 0, 255))
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -36,16 +37,18 @@ class IntegerOperators:
 
     Tensors between them are stored as uint8, int8 ones shifted by 128. Weights become int8 (int16
     where zero points ask for it), zero points part of an int32 bias. What the network computes in
-    floats stays so.
+    floats stays so. A function of one tensor of codes between two Qs is a table of 256; with
+    ``looks_up``, where the CPU has an instruction for it, so is one that scales and clips.
 
     Needs: constants are folded, one spelling for each operator (:class:`Canonicalize`).
     Leaves: no call of either operator; constants that want to be folded again.
     """
 
+    looks_up: bool = False
     name: ClassVar[str] = "integer-operators"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_regions(mod, _rewrite)
+        return rewrite_regions(mod, partial(_rewrite, looks_up=self.looks_up))
 
 
 def is_quantized(mod: tvm.IRModule) -> bool:
@@ -55,8 +58,8 @@ def is_quantized(mod: tvm.IRModule) -> bool:
     return any(op_name(b.value) in names for function in functions for b in bindings_of(function))
 
 
-def _rewrite(scope: Scope) -> None:
-    rewriter = Rewriter(scope)
+def _rewrite(scope: Scope, looks_up: bool) -> None:
+    rewriter = Rewriter(scope, looks_up)
     for binding in scope.region.bindings:
         name = op_name(binding.value)
         if name == QUANTIZE:

@@ -9,7 +9,9 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, over_variables
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
+from tvm_neocpu.relay_passes.operators.look_up import look_up
 from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, SHIFTS, CodedConstant, Encoding
+from tvm_neocpu.relay_passes.quantized.functions import CODES, CodeFunction, applied, number
 from tvm_neocpu.relay_passes.quantized.readers import Readers
 from tvm_neocpu.relay_passes.quantized.sums import Sum, Term
 
@@ -52,14 +54,20 @@ Value = Codes | Stored | Sum | CodedConstant | Parts
 
 
 class Rewriter:
-    """The new bindings of a region; its rules are :mod:`.rules`'."""
+    """The new bindings of a region; its rules are :mod:`.rules`'.
 
-    def __init__(self, scope: Scope) -> None:
+    ``looks_up``: the CPU has an instruction that finds codes in a table.
+    """
+
+    def __init__(self, scope: Scope, looks_up: bool) -> None:
         self.scope = scope
         self.readers = Readers(scope.region)
+        self._looks_up = looks_up
         self._values: dict[relax.Var, Value] = {}
         self._bound: set[relax.Var] = set()
         self._coded: dict[tuple[relax.Var, Encoding], Codes] = {}
+        # Of variables that were not deferred, and of tensors of codes that were made here.
+        self._functions: dict[relax.Var, CodeFunction] = {}
 
     def value(self, expr: relax.Expr) -> Value | None:
         """What a variable stands for; ``None`` for one that was not deferred, and for constants."""
@@ -71,6 +79,9 @@ class Rewriter:
 
     def keep(self, var: relax.Var, value: relax.Expr) -> None:
         """Bind the variable now, to the value over tensors in their own types."""
+        made = self._made_by(value)
+        if made is not None:
+            self._functions[var] = made
         self.bind(var, over_variables(value, self.own))
 
     def bind(self, var: relax.Var, value: relax.Expr) -> None:
@@ -161,9 +172,53 @@ class Rewriter:
             return value.codes
         key = (expr, encoding)
         if key not in self._coded:
-            total = self.as_sum(expr, for_all=self.readers.wanted(expr) == encoding)
-            self._coded[key] = self._quantized(total, encoding)
+            self._coded[key] = self._newly_coded(expr, encoding)
         return self._coded[key]
+
+    def _newly_coded(self, expr: relax.Expr, encoding: Encoding) -> Codes:
+        function = self.function(expr)
+        coded = None if function is None else function.coded(encoding)
+        if coded is not None and not self._is_arithmetic(expr, encoding):
+            found = Codes(self.scope.emit(look_up(coded.codes, coded.values)), "uint8")
+        else:
+            total = self.as_sum(expr, for_all=self.readers.wanted(expr) == encoding)
+            found = self._quantized(total, encoding)
+        if coded is not None:
+            self._functions[found.tensor] = coded
+        return found
+
+    def _is_arithmetic(self, expr: relax.Expr, encoding: Encoding) -> bool:
+        """Whether bounds of codes say all, or a product and a clip do that are cheaper."""
+        value = self.value(expr)
+        if not isinstance(value, Sum | Stored):
+            return False
+        total = value.as_sum() if isinstance(value, Stored) else value
+        return not self._looks_up or total.bounds_of_codes(encoding) is not None
+
+    def function(self, expr: relax.Expr) -> CodeFunction | None:
+        """Real numbers as a function of one tensor of codes; ``None`` for all others."""
+        value = self.value(expr)
+        if isinstance(value, Stored):
+            value = value.as_sum()
+        if isinstance(value, Sum):
+            return self._function_of_sum(value)
+        return self._functions.get(expr) if isinstance(expr, relax.Var) else None
+
+    def _made_by(self, value: relax.Expr) -> CodeFunction | None:
+        if isinstance(value, relax.Var):
+            return self.function(value)
+        if not isinstance(value, relax.Call):
+            return None
+        operands = [self.function(each) or number(each) for each in value.args]
+        return None if any(each is None for each in operands) else applied(value, operands)
+
+    def _function_of_sum(self, total: Sum) -> CodeFunction | None:
+        values = total.of_codes(CODES)
+        tensor = total.terms[0].tensor
+        if values is None or not isinstance(tensor, relax.Var):
+            return None
+        inner = self._functions.get(tensor)
+        return CodeFunction(tensor, values) if inner is None else inner.then(values.__getitem__)
 
     def _quantized(self, total: Sum, encoding: Encoding) -> Codes:
         emit = self.scope.emit

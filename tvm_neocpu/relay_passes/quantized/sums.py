@@ -111,6 +111,16 @@ class Sum:
         low, high = (_place(bound, encoding) for bound in (self.low, self.high))
         return int(low) + encoding.zero, int(high) + encoding.zero
 
+    def of_codes(self, codes: Array) -> Array | None:
+        """The value for each code of its one tensor; ``None`` if channels or tensors differ."""
+        term = self.terms[0]
+        sizes = (term.scale.size, term.shift.size, self.offset.size)
+        if len(self.terms) != 1 or dtype_of(term.tensor) != "uint8" or max(sizes) > 1:
+            return None
+        shift, scale, offset = (each.reshape(()) for each in (term.shift, term.scale, self.offset))
+        values = (codes + shift).astype("float32") * scale.astype("float32") + offset
+        return np.clip(values, self.low, self.high).astype("float32")
+
     def real(self, emit: Emit) -> relax.Expr:
         """The value as a float32 tensor; not emitted."""
         parts = [_scaled(emit, term, term.scale, exact=True) for term in self.terms]

@@ -14,6 +14,7 @@ from tvm_neocpu.topi.tir.functions.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.instructions.plant_bf16 import plant_bf16
 from tvm_neocpu.topi.tir.instructions.plant_dots import plant_dots
+from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.plant_tiles import plant_tiles
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
@@ -55,6 +56,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     plant_dots,
     plant_bf16,
     round_and_saturate,
+    plant_look_ups,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,
     # It turns blocks into what no ``Schedule`` reads any more, and clears what the outlined parts
@@ -69,6 +71,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
 GENERIC_REWRITES: tuple[Rewrite, ...] = (
     # Before vectors are made: it rewrites the value of an element.
     round_and_saturate,
+    plant_look_ups,
     transpose_tiles,
     whole_vectors,
     outline_parallel,

@@ -1,0 +1,30 @@
+"""Instructions that look bytes up in a table of 256: any function of one byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# As many values as a byte has.
+ENTRIES = 256
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """``name`` is the instruction's; ``width``: the bytes that it looks up at once."""
+
+    name: str
+    width: int
+
+
+# 128 entries in two registers: two of them, and the byte's upper bit picks a result.
+VPERMI2B = LookUp("vpermi2b", 64)
+# 64 entries in four registers; others give 0 (tbl) or leave what was found before (tbx).
+TBL = LookUp("tbl", 16)
+
+# LLVM's feature, and what it brings.
+BY_FEATURE: tuple[tuple[str, LookUp], ...] = (("avx512vbmi", VPERMI2B), ("neon", TBL))
+
+
+def look_up_of(features: frozenset[str]) -> LookUp | None:
+    """What a CPU with LLVM's features looks bytes up with; ``None``: one load for each byte."""
+    return next((by for feature, by in BY_FEATURE if feature in features), None)
