@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx_net import Net, check
+from onnx_text import assert_like
+from quantized_onnx import expected, images, network, quantized
 
 pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 
@@ -50,6 +52,18 @@ def sequence() -> onnx.ModelProto:
     x = net("Resize", x, "", scales, mode="linear", coordinate_transformation_mode="half_pixel")
     x = net("AveragePool", x, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])
     return net.model(net("Tanh", net("Exp", net("Neg", net("Abs", x)))))
+
+
+def test_codes_behind_a_convolution_are_looked_up() -> None:
+    text = """g (float[1,8,7,9] x) => (float[1,16,7,9] y) {
+        a = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(x, w0, b0)
+        s = Sigmoid(a)
+        y = Mul(a, s)
+    }"""
+    model = quantized(network(text, w0=(16, 8, 3, 3), b0=(16,)))
+    inputs = images(model, seed=3)
+    (found,) = run_network(model, inputs, A72)
+    assert_like([found], expected(model, inputs))
 
 
 def test_a_mobile_block() -> None:

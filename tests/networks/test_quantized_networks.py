@@ -88,6 +88,35 @@ NETWORKS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         }""",
         {"w0": (8, 8, 1, 1), "w1": (16, 8, 3, 3)},
     ),
+    "functions of codes": (
+        """g (float[1,16,13,15] x) => (float[1,40,13,15] y) {
+            a = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(x, w0, b0)
+            s = Sigmoid(a)
+            b = Mul(a, s)
+            c = Conv<kernel_shape=[3,3], pads=[1,1,1,1], group=32>(b, w1, b1)
+            t = Tanh(c)
+            d = Add(t, b)
+            e = Conv<kernel_shape=[1,1]>(d, w2)
+            f = Elu(e)
+            y = Concat<axis=1>(f, b)
+        }""",
+        {
+            "w0": (32, 16, 3, 3),
+            "b0": (32,),
+            "w1": (32, 1, 3, 3),
+            "b1": (32,),
+            "w2": (8, 32, 1, 1),
+        },
+    ),
+    "a function of channels that are filled up": (
+        """g (float[1,16,9,9] x) => (float[1,32,9,9] y) {
+            a = Conv<kernel_shape=[1,1]>(x, w0, b0)
+            s = Sigmoid(a)
+            b = Mul(a, s)
+            y = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(b, w1)
+        }""",
+        {"w0": (20, 16, 1, 1), "b0": (20,), "w1": (32, 20, 3, 3)},
+    ),
     "squeeze and excite": (
         """g (float[1,16,9,9] x) => (float[1,16,9,9] y) {
             a = Conv<kernel_shape=[3,3], pads=[1,1,1,1], group=16>(x, w0, b0)

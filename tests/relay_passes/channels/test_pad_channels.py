@@ -9,7 +9,7 @@ import pytest
 import tvm
 from one_function import Build, const, module_of
 from tvm import relax
-from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
+from tvm.relax.op import add, astype, concat, divide, multiply, sigmoid, strided_slice
 from tvm.relax.op.nn import conv2d, instance_norm, max_pool2d, relu, softmax
 
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
@@ -20,6 +20,7 @@ from tvm_neocpu.relay_passes.channels.padded_widths import (
     wider_tiles,
 )
 from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal
+from tvm_neocpu.relay_passes.operators.look_up import look_up
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
@@ -134,6 +135,20 @@ def test_dead_channels_go_as_far_as_the_next_dense_convolution() -> None:
 
     wide = (longer(FIRST, 0), longer(WINDOWS, 0), longer(VECTOR, 1, 1), longer(SECOND, 1))
     assert_becomes(build(FIRST, WINDOWS, VECTOR, SECOND), build(*wide))
+
+
+def test_dead_channels_are_looked_up_like_the_others() -> None:
+    """A table has an entry for each code, not for each channel."""
+
+    def build(first: np.ndarray, second: np.ndarray) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            codes = b.emit(astype(b.emit(conv2d(x, const(first), padding=1)), "uint8"))
+            looked_up = b.emit(look_up(codes, np.arange(256, dtype="uint8")))
+            return conv2d(b.emit(astype(looked_up, "float32")), const(second))
+
+        return emit
+
+    assert_becomes(build(FIRST, SECOND), build(longer(FIRST, 0), longer(SECOND, 1)))
 
 
 def test_dead_channels_become_groups_that_fill_a_vector() -> None:

@@ -12,6 +12,7 @@ from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import RULES, decided_flow, flow_of
+from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP, look_up
 from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
 
 op = relax.op
@@ -30,12 +31,14 @@ def const(*shape: int) -> relax.Expr:
 X, Y, GATE, MASK = var(2, 16, 6, 6), var(2, 16, 6, 6), var(2, 16, 1, 1), var(2, 1, 6, 6)
 NARROW, PIXEL, MATRIX = var(2, 4, 6, 6), var(2, 16, 1, 1), var(2, 16)
 WHOLE, SYMBOLIC = var(2, 16, 6, 6, dtype="int64"), relax.Var("s", relax.TensorType(ndim=4))
+CODES = var(2, 16, 6, 6, dtype="uint8")
 WEIGHT, KERNEL = var(8, 16, 3, 3), const(8, 16, 3, 3)
 
 ALONE: list[tuple[relax.Expr, FlowKind]] = [
     (op.nn.conv2d(X, KERNEL), FlowKind.WORKLOAD),
     (op.nn.relu(X), FlowKind.FOLLOW),
     (op.clip(X, 0, 6), FlowKind.FOLLOW),
+    (look_up(CODES, np.zeros(256, "uint8")), FlowKind.FOLLOW),
     (op.nn.leakyrelu(X, 0.1), FlowKind.FOLLOW),
     (op.astype(X, "float64"), FlowKind.FOLLOW),
     (op.nn.max_pool2d(X), FlowKind.FOLLOW),
@@ -111,7 +114,7 @@ def test_one_operand(call: relax.Expr, kind: FlowKind) -> None:
     flow = flow_of(BUILDER.normalize(call))
     assert flow.kind is kind
     (operand,) = flow.operands
-    assert any(operand.same_as(tensor) for tensor in (X, MATRIX, PIXEL))
+    assert any(operand.same_as(tensor) for tensor in (X, MATRIX, PIXEL, CODES))
 
 
 def test_a_dense_layer_is_a_workload_without_layouts() -> None:
@@ -149,7 +152,7 @@ def test_whatever_depends_on_plain_nchw(name: str) -> None:
     assert (flow.kind, flow.operands) == (FlowKind.BOUNDARY, ())
 
 
-@pytest.mark.parametrize("name", sorted(RULES.keys() - {NEAREST, WHOLE_BETWEEN}))
+@pytest.mark.parametrize("name", sorted(RULES.keys() - {LOOK_UP, NEAREST, WHOLE_BETWEEN}))
 def test_the_tables_name_operators_that_exist(name: str) -> None:
     make: object = op
     for part in name.split(".")[1:]:
