@@ -13,6 +13,7 @@ from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_direct.template import compute, packed_shape
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES
@@ -78,6 +79,7 @@ def test_order(earlier: object, later: object) -> None:
 def test_what_the_general_rule_scheduled_has_no_marks_to_look_for() -> None:
     found = (
         round_and_saturate,
+        plant_look_ups,
         transpose_tiles,
         whole_vectors,
         outline_parallel,
