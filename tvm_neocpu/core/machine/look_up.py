@@ -18,11 +18,17 @@ class LookUp:
 
 # 128 entries in two registers: two of them, and the byte's upper bit picks a result.
 VPERMI2B = LookUp("vpermi2b", 64)
+# 64 words in two registers: two of them find the pair that a byte stands in.
+VPERMI2W = LookUp("vpermi2w", 32)
 # 64 entries in four registers; others give 0 (tbl) or leave what was found before (tbx).
 TBL = LookUp("tbl", 16)
 
 # LLVM's feature, and what it brings.
-BY_FEATURE: tuple[tuple[str, LookUp], ...] = (("avx512vbmi", VPERMI2B), ("neon", TBL))
+BY_FEATURE: tuple[tuple[str, LookUp], ...] = (
+    ("avx512vbmi", VPERMI2B),
+    ("avx512bw", VPERMI2W),
+    ("neon", TBL),
+)
 
 
 def look_up_of(features: frozenset[str]) -> LookUp | None:

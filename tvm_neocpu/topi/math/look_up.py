@@ -128,6 +128,33 @@ define <64 x i8> @neocpu_look_up_at_once(ptr %table, <64 x i8> %code) alwaysinli
 }
 !0 = !{}
 """,
+    # A word of the table has the values of two codes, the even one's in the lower half.
+    "vpermi2w": """
+declare <32 x i16> @llvm.x86.avx512.vpermi2var.hi.512(<32 x i16>, <32 x i16>, <32 x i16>)
+define <32 x i8> @neocpu_look_up_at_once(ptr %table, <32 x i8> %code) alwaysinline {
+  %at1 = getelementptr i8, ptr %table, i64 64
+  %at2 = getelementptr i8, ptr %table, i64 128
+  %at3 = getelementptr i8, ptr %table, i64 192
+  %t0 = load <32 x i16>, ptr %table, align 1, !invariant.load !0
+  %t1 = load <32 x i16>, ptr %at1, align 1, !invariant.load !0
+  %t2 = load <32 x i16>, ptr %at2, align 1, !invariant.load !0
+  %t3 = load <32 x i16>, ptr %at3, align 1, !invariant.load !0
+  %wide = zext <32 x i8> %code to <32 x i16>
+  %pair = lshr <32 x i16> %wide, splat (i16 1)
+  %low = call <32 x i16> @llvm.x86.avx512.vpermi2var.hi.512(
+    <32 x i16> %t0, <32 x i16> %pair, <32 x i16> %t1)
+  %high = call <32 x i16> @llvm.x86.avx512.vpermi2var.hi.512(
+    <32 x i16> %t2, <32 x i16> %pair, <32 x i16> %t3)
+  %is_high = icmp slt <32 x i8> %code, zeroinitializer
+  %both = select <32 x i1> %is_high, <32 x i16> %high, <32 x i16> %low
+  %odd = and <32 x i16> %wide, splat (i16 1)
+  %by = shl <32 x i16> %odd, splat (i16 3)
+  %own = lshr <32 x i16> %both, %by
+  %found = trunc <32 x i16> %own to <32 x i8>
+  ret <32 x i8> %found
+}
+!0 = !{}
+""",
     "tbl": """
 declare <16 x i8> @llvm.aarch64.neon.tbl4.v16i8(
   <16 x i8>, <16 x i8>, <16 x i8>, <16 x i8>, <16 x i8>)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from samples import HOST, Array, run
@@ -11,6 +13,7 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.codegen.kernels import build_module
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.look_up import BY_FEATURE, LookUp
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.math.look_up import looked_up
 from tvm_neocpu.topi.schedule_function import schedule_function
@@ -31,18 +34,31 @@ def every_code(*shape: int) -> Array:
     return np.resize(np.arange(256, dtype="uint8")[::-1], size).reshape(shape)
 
 
+def having(feature: str, by: LookUp) -> object:
+    lacks = pytest.mark.skipif(feature not in HOST.features, reason=f"this CPU has no {feature}")
+    return pytest.param(replace(HOST.cpu, look_up=by), marks=lacks, id=by.name)
+
+
+CPUS = [
+    pytest.param(replace(HOST.cpu, look_up=None), id="loads"),
+    *(having(feature, by) for feature, by in BY_FEATURE if feature != "neon"),
+]
+
+
 # Rows of one element, of a part of a vector, of vectors and something.
 @pytest.mark.parametrize("row", [1, 3, 4, 8, 13, 16, 24, 40, 48, 63, 64, 72, 100, 128, 129, 600])
-def test_every_code(row: int) -> None:
+@pytest.mark.parametrize("cpu", CPUS)
+def test_every_code(cpu: Cpu, row: int) -> None:
     codes = every_code(5, row)
-    found = run(schedule_function(look_ups(5, row), HOST.cpu), [codes, TABLE], (5, row), "uint8")
+    found = run(schedule_function(look_ups(5, row), cpu), [codes, TABLE], (5, row), "uint8")
     np.testing.assert_array_equal(found, TABLE[codes])
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 96, 128])
-def test_every_number_of_lanes(lanes: int) -> None:
+@pytest.mark.parametrize("cpu", CPUS)
+def test_every_number_of_lanes(cpu: Cpu, lanes: int) -> None:
     codes = every_code(600 // lanes + 1, lanes)
-    found = run(vectorised(codes.shape, HOST.cpu), [codes, TABLE], codes.shape, "uint8")
+    found = run(vectorised(codes.shape, cpu), [codes, TABLE], codes.shape, "uint8")
     np.testing.assert_array_equal(found, TABLE[codes])
 
 
@@ -59,12 +75,18 @@ def test_two_permutations_look_64_codes_up(mcpu: str) -> None:
     assert asm.count("vpermi2b") + asm.count("vpermt2b") == 2
 
 
+@pytest.mark.parametrize("mcpu", ["skylake-avx512", "cascadelake"])
+def test_two_permutations_of_words_look_32_codes_up(mcpu: str) -> None:
+    asm = assembly(f"llvm -mcpu={mcpu}", 32)
+    assert asm.count("vpermi2w") + asm.count("vpermt2w") == 2
+
+
 def test_neon_looks_16_codes_up() -> None:
     asm = assembly("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72")
     assert asm.count("tbl\t") >= 1 and asm.count("tbx\t") >= 3
 
 
-@pytest.mark.parametrize("mcpu", ["haswell", "skylake-avx512", "x86-64"])
+@pytest.mark.parametrize("mcpu", ["haswell", "znver3", "x86-64"])
 def test_other_cpus_load_each_byte(mcpu: str) -> None:
     target = parse_target(f"llvm -mcpu={mcpu}")
     assert target.cpu.look_up is None
@@ -73,7 +95,7 @@ def test_other_cpus_load_each_byte(mcpu: str) -> None:
     assert "vperm" not in assembly(f"llvm -mcpu={mcpu}")
 
 
-def assembly(text: str) -> str:
+def assembly(text: str, codes: int = 64) -> str:
     target = parse_target(text)
-    func = vectorised((1, 64), target.cpu).with_attr("global_symbol", "main")
+    func = vectorised((1, codes), target.cpu).with_attr("global_symbol", "main")
     return build_module({"main": func}, target.target, PassContext.current()).inspect_source("asm")
