@@ -159,9 +159,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
     if is_quantized(mod):
         # After Canonicalize, which spells clips and pads alike; before all that rewrites
         # convolutions of floats. What it leaves in floats gets constants, for the first passes.
-        mod = run_passes(
-            mod, IntegerOperators(cpu.look_up is not None), FoldConstants(), Canonicalize()
-        )
+        looks_up = cpu.look_up is not None and cpu.look_up.beats_products
+        mod = run_passes(mod, IntegerOperators(looks_up), FoldConstants(), Canonicalize())
     mod = run_passes(
         mod,
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs

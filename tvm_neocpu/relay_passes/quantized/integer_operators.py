@@ -38,7 +38,7 @@ class IntegerOperators:
     Tensors between them are stored as uint8, int8 ones shifted by 128. Weights become int8 (int16
     where zero points ask for it), zero points part of an int32 bias. What the network computes in
     floats stays so. A function of one tensor of codes between two Qs is a table of 256; with
-    ``looks_up``, where the CPU has an instruction for it, so is one that scales and clips.
+    ``looks_up``, where the CPU does that faster than products, so is one that scales and clips.
 
     Needs: constants are folded, one spelling for each operator (:class:`Canonicalize`).
     Leaves: no call of either operator; constants that want to be folded again.

@@ -56,7 +56,7 @@ Value = Codes | Stored | Sum | CodedConstant | Parts
 class Rewriter:
     """The new bindings of a region; its rules are :mod:`.rules`'.
 
-    ``looks_up``: the CPU has an instruction that finds codes in a table.
+    ``looks_up``: the CPU finds codes in a table faster than it computes a product of them.
     """
 
     def __init__(self, scope: Scope, looks_up: bool) -> None:

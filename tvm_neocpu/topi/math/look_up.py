@@ -6,6 +6,7 @@ A function writes :func:`looked_up`, a load like any other;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from tvm import te, tirx
@@ -36,18 +37,24 @@ def code_of(load: TensorLoad) -> Expr | None:
     return index.value
 
 
-def by_instruction(load: TensorLoad, code: Expr) -> Expr:
+def by_instruction(load: TensorLoad, code: Expr, by: LookUp) -> Expr:
     """The same by what :func:`llvm_code` defines, chosen once the lanes are known."""
-    define(_LOOK_UP, None, _lowered)
-    return tirx.call_intrin(CODE_TYPE, _LOOK_UP, load.source[0], code)
+    name = f"tirx.neocpu_{by.name}"
+    define(name, None, _lowering(by.least))
+    return tirx.call_intrin(CODE_TYPE, name, load.source[0], code)
 
 
-def _lowered(call: Call, by: None) -> Expr:
+@cache
+def _lowering(least: int) -> Callable[..., Expr]:
+    return lambda call, by: _lowered(call, least)
+
+
+def _lowered(call: Call, least: int) -> Expr:
     first, code = call.args
     first = first.value if isinstance(first, tirx.Broadcast) else first
     lanes = lanes_of(call)
     at_once = next((count for count in _LANES if lanes % count == 0), 0)
-    if not at_once:
+    if at_once < least:
         index = _INDEX_TYPE if lanes == 1 else f"{_INDEX_TYPE}x{lanes}"
         return first.source[code.astype(index)]
     places = [range(at, at + at_once) for at in range(0, lanes, at_once)]
@@ -61,7 +68,6 @@ def _picked(vectors: list[Expr], places: range) -> Expr:
     return Shuffle(vectors, [tirx.const(at, "int32") for at in places])
 
 
-_LOOK_UP = "tirx.neocpu_look_up"
 _NAME, _AT_ONCE = "neocpu_look_up_{lanes}", "neocpu_look_up_at_once"
 # Codes that functions look up at once, the most first.
 _LANES = (64, 48, 32, 24, 16, 8, 4)
@@ -155,6 +161,34 @@ define <32 x i8> @neocpu_look_up_at_once(ptr %table, <32 x i8> %code) alwaysinli
 }
 !0 = !{}
 """,
+    # Each table of 16 by the lower half of a code; the bits of the upper half pick one of all.
+    "vpshufb": """
+declare <32 x i8> @llvm.x86.avx2.pshuf.b(<32 x i8>, <32 x i8>)
+define <32 x i8> @neocpu_look_up_at_once(ptr %table, <32 x i8> %code) alwaysinline {
+  %place = and <32 x i8> %code, splat (i8 15)
+  %words = bitcast <32 x i8> %code to <16 x i16>
+"""
+    + "".join(
+        f"  %at{part} = getelementptr i8, ptr %table, i64 {16 * part}\n"
+        f"  %half{part} = load <16 x i8>, ptr %at{part}, align 1, !invariant.load !0\n"
+        f"  %t{part} = shufflevector <16 x i8> %half{part}, <16 x i8> poison, "
+        f"{_mask([*range(16), *range(16)])}\n"
+        f"  %b0_{part} = call <32 x i8> @llvm.x86.avx2.pshuf.b("
+        f"<32 x i8> %t{part}, <32 x i8> %place)\n"
+        for part in range(16)
+    )
+    + "".join(
+        f"  %w{bit} = shl <16 x i16> %words, splat (i16 {3 - bit})\n"
+        f"  %s{bit} = bitcast <16 x i16> %w{bit} to <32 x i8>\n"
+        f"  %is{bit} = icmp slt <32 x i8> %s{bit}, zeroinitializer\n"
+        + "".join(
+            f"  %b{bit + 1}_{part} = select <32 x i1> %is{bit}, "
+            f"<32 x i8> %b{bit}_{2 * part + 1}, <32 x i8> %b{bit}_{2 * part}\n"
+            for part in range(8 >> bit)
+        )
+        for bit in range(4)
+    )
+    + "  ret <32 x i8> %b4_0\n}\n!0 = !{}\n",
     "tbl": """
 declare <16 x i8> @llvm.aarch64.neon.tbl4.v16i8(
   <16 x i8>, <16 x i8>, <16 x i8>, <16 x i8>, <16 x i8>)

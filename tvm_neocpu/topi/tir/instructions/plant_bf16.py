@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, Expr, StringImm
-from tvm.tirx import AttrStmt
+from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16
@@ -25,7 +24,7 @@ from tvm_neocpu.topi.math.bf16_products import (
 )
 from tvm_neocpu.topi.tir.instructions.plant_dots import loaded_word
 from tvm_neocpu.topi.tir.loops.affine import contains, is_call
-from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body
+from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body, with_code
 
 
 def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -47,11 +46,4 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     if by.widths:
         body = tvm_ffi.structural_map(body, (Call, rounding))
     code = llvm_code(by)
-    return func.with_body(
-        over_body(body, lambda inside: _with_code(inside, code)) if code else body
-    )
-
-
-def _with_code(body: tirx.Stmt, code: str) -> tirx.Stmt:
-    """The body, compiled together with functions that LLVM inlines."""
-    return AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", StringImm(code), body)
+    return func.with_body(over_body(body, lambda inside: with_code(inside, code)) if code else body)

@@ -8,35 +8,34 @@ places is one for each lane.
 
 from __future__ import annotations
 
+from functools import partial
+
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Expr, StringImm, TensorLoad
-from tvm.tirx import AttrStmt
+from tvm.ir import Expr, TensorLoad
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.math.look_up import by_instruction, code_of, llvm_code
 from tvm_neocpu.topi.tir.loops.affine import contains, names_values
-from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body
+from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body, with_code
 
 
 def plant_look_ups(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with the CPU's instruction in place of every load from a table by a byte."""
 
-    def planted(load: TensorLoad) -> Expr:
-        code = code_of(load)
-        # TVM does not vectorise a call of bound expressions.
-        return load if code is None or names_values(code) else by_instruction(load, code)
-
-    def is_planted(load: TensorLoad) -> bool:
-        return planted(load) is not load
-
-    if cpu.look_up is None or not contains(func.body, TensorLoad, is_planted):
+    by = cpu.look_up
+    if by is None or not contains(func.body, TensorLoad, lambda load: _code_of(load) is not None):
         return func
+
+    def planted(load: TensorLoad) -> Expr:
+        code = _code_of(load)
+        return load if code is None else by_instruction(load, code, by)
+
     body = tvm_ffi.structural_map(func.body, (TensorLoad, planted))
-    code = StringImm(llvm_code(cpu.look_up))
-    return func.with_body(
-        over_body(
-            body,
-            lambda inside: AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", code, inside),
-        )
-    )
+    return func.with_body(over_body(body, partial(with_code, code=llvm_code(by))))
+
+
+def _code_of(load: TensorLoad) -> Expr | None:
+    """TVM does not vectorise a call of bound expressions."""
+    code = code_of(load)
+    return None if code is None or names_values(code) else code

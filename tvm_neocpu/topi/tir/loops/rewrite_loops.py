@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
-from tvm.ir import Expr
+from tvm.ir import Expr, StringImm
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import AttrStmt, Buffer, For, ForKind, IfThenElse, SeqStmt, Stmt
 
@@ -43,6 +43,11 @@ def sequence(stmts: Sequence[Stmt]) -> Stmt:
 def behind(first: Sequence[Stmt], stmt: Stmt) -> Stmt:
     """The statement behind others, if there are any."""
     return SeqStmt([*first, stmt]) if first else stmt
+
+
+def with_code(body: Stmt, code: str) -> Stmt:
+    """The body, compiled together with functions in LLVM's text, which LLVM inlines."""
+    return AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", StringImm(code), body)
 
 
 def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
