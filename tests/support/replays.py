@@ -48,8 +48,7 @@ class Recorded:
 
     It has all candidates that the cost model predicts at most ``near`` times its best. Of the
     others it has nearly all with ``whole``, so that a replay knows no other candidates; else a
-    sample, and a replay guesses the times of those that were not drawn. ``unknown``: the share of
-    the first that it may lack, because the cost model has changed since.
+    sample, and a replay guesses the times of those that were not drawn.
     """
 
     log: Path
@@ -57,7 +56,6 @@ class Recorded:
     occurrences: tuple[int, ...]
     near: float
     whole: bool
-    unknown: float = 0.0
 
     def layers(self, folder: Path) -> Layers:
         """Each layer with the seconds of its candidates; ``folder`` is for the log as text."""
