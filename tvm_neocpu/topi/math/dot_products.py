@@ -117,7 +117,7 @@ def _by_registers(call: Call, lowered: Callable[..., Expr], by: DotProduct) -> E
     def part(operand: Expr, first: int) -> Expr:
         if isinstance(operand, tirx.Broadcast):
             return tirx.Broadcast(operand.value, widest)
-        return _picked([operand], range(first, first + widest))
+        return picked([operand], range(first, first + widest))
 
     dtype = f"{str(call.ty.dtype).partition('x')[0]}x{widest}"
     parts = [
@@ -125,10 +125,11 @@ def _by_registers(call: Call, lowered: Callable[..., Expr], by: DotProduct) -> E
         for at in range(0, lanes, widest)
     ]
     parts = [lowered(each, by=by) for each in parts]
-    return _picked(parts, range(lanes))
+    return picked(parts, range(lanes))
 
 
-def _picked(vectors: Sequence[Expr], picks: Iterable[int]) -> Expr:
+def picked(vectors: Sequence[Expr], picks: Iterable[int]) -> Expr:
+    """Lanes of vectors that stand one behind the other."""
     return tirx.Shuffle(vectors, [tirx.const(at, "int32") for at in picks])
 
 

@@ -15,14 +15,14 @@ from tvm import tirx
 from tvm.ir import Expr, TensorLoad
 
 from tvm_neocpu.core.machine.cpu import Cpu
-from tvm_neocpu.topi.math.look_up import by_instruction, code_of, llvm_code
+from tvm_neocpu.topi.math.look_up import by_instruction, code_of
+from tvm_neocpu.topi.math.look_up_code import llvm_code
 from tvm_neocpu.topi.tir.loops.affine import contains, names_values
 from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body, with_code
 
 
 def plant_look_ups(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with the CPU's instruction in place of every load from a table by a byte."""
-
     by = cpu.look_up
     if by is None or not contains(func.body, TensorLoad, lambda load: _code_of(load) is not None):
         return func
