@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from numpy.typing import ArrayLike, NDArray
+from coded_tensors import code, const, real
+from numpy.typing import NDArray
 from one_function import Build, module_of
 from onnx_text import ours, parsed
 from quantized_onnx import expected as by_onnx_runtime
@@ -21,23 +22,10 @@ from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP, look_up
-from tvm_neocpu.relay_passes.operators.quantize import dequantize, quantize
 from tvm_neocpu.relay_passes.quantized.integer_operators import IntegerOperators
 
 IMAGE = (1, 3, 5, 5)
 CODES = np.arange(256)
-
-
-def const(values: ArrayLike, dtype: str = "float32") -> relax.Constant:
-    return relax.const(np.asarray(values, dtype))
-
-
-def real(x: relax.Expr, scale: float, zero: int, dtype: str = "uint8") -> relax.Expr:
-    return dequantize(x, const(scale), const(zero, dtype), axis=0)
-
-
-def code(x: relax.Expr, scale: float, zero: int, dtype: str = "uint8") -> relax.Expr:
-    return quantize(x, const(scale), const(zero, dtype), axis=0)
 
 
 def codes_of(values: NDArray, scale: float, zero: int) -> NDArray[np.uint8]:

@@ -5,30 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from coded_tensors import code, const, real
 from numpy.typing import ArrayLike
 from one_function import Build, module_of
 from tvm import relax
 from tvm.relax.op import add, astype, clip, concat, matmul, maximum, multiply, permute_dims
 from tvm.relax.op.nn import conv2d, max_pool2d, pad, relu
 
-from tvm_neocpu.relay_passes.operators.quantize import dequantize, nearest, quantize, whole_between
+from tvm_neocpu.relay_passes.operators.quantize import nearest, whole_between
 from tvm_neocpu.relay_passes.quantized.integer_operators import IntegerOperators, is_quantized
 
 WEIGHT = (np.arange(4 * 2 * 3 * 3).reshape(4, 2, 3, 3) % 11 - 5).astype("int8")
 SUMS = WEIGHT.astype("int32").sum(axis=(1, 2, 3)).reshape(4, 1, 1)
 IMAGE = (1, 2, 5, 5)
-
-
-def const(values: ArrayLike, dtype: str = "float32") -> relax.Constant:
-    return relax.const(np.asarray(values, dtype))
-
-
-def real(x: relax.Expr, scale: ArrayLike, zero: ArrayLike, dtype: str = "uint8", axis: int = 0):
-    return dequantize(x, const(scale), const(zero, dtype), axis=axis)
-
-
-def code(x: relax.Expr, scale: float, zero: int, dtype: str = "uint8") -> relax.Expr:
-    return quantize(x, const(scale), const(zero, dtype), axis=0)
 
 
 def assert_becomes(before: Build, expected: Build, dtype: str = "uint8", shape=IMAGE) -> None:

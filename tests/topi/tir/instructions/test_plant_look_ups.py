@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import HOST, Array, run
-from tvm import te, tirx
+from samples import HOST, run
+from table_look_ups import TABLE, every_code, look_ups
+from tvm import tirx
 from tvm.ir.transform import PassContext
 from tvm.s_tir import Schedule
 
@@ -15,26 +16,12 @@ from tvm_neocpu.codegen.kernels import build_module
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.look_up import BY_FEATURE, LookUp
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.topi.math.look_up import looked_up
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 
-TABLE = np.random.default_rng(0).permutation(256).astype("uint8")
-
-
-def look_ups(*shape: int) -> tirx.PrimFunc:
-    codes = te.placeholder(shape, "uint8", "codes")
-    table = te.placeholder((256,), "uint8", "table")
-    found = te.compute(shape, lambda *at: looked_up(table, codes(*at)), name="found")
-    return te.create_prim_func([codes, table, found])
-
-
-def every_code(*shape: int) -> Array:
-    size = int(np.prod(shape))
-    return np.resize(np.arange(256, dtype="uint8")[::-1], size).reshape(shape)
-
 
 def having(feature: str, by: LookUp) -> object:
+    """A CPU that executes it; on others the tests below look at the code made for it."""
     lacks = pytest.mark.skipif(feature not in HOST.features, reason=f"this CPU has no {feature}")
     return pytest.param(replace(HOST.cpu, look_up=by), marks=lacks, id=by.name)
 
