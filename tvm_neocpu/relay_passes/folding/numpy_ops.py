@@ -18,7 +18,8 @@ Attrs = Any
 Evaluate = Callable[..., Array | tuple[Array, ...] | None]
 
 
-def _elementwise(function: Callable[..., Array]) -> Evaluate:
+def elementwise(function: Callable[..., Array]) -> Evaluate:
+    """An entry of a function of arrays, whatever the attributes."""
     return lambda _attrs, *args: function(*args)
 
 
@@ -129,33 +130,33 @@ def _filled_with(value: int) -> Evaluate:
 
 
 NUMPY_OPS: dict[str, Evaluate] = {
-    "relax.abs": _elementwise(np.abs),
-    "relax.add": _elementwise(np.add),
+    "relax.abs": elementwise(np.abs),
+    "relax.add": elementwise(np.add),
     "relax.astype": lambda attrs, x: x.astype(str(attrs.dtype), copy=False),
-    "relax.broadcast_to": _elementwise(np.broadcast_to),
+    "relax.broadcast_to": elementwise(np.broadcast_to),
     "relax.concat": lambda attrs, parts: np.concatenate(parts, axis=int(attrs.axis or 0)),
     "relax.divide": _of_floats(np.divide),
     "relax.exp": _of_floats(np.exp),
     "relax.expand_dims": _expand_dims,
     "relax.full": _full,
-    "relax.isnan": _elementwise(np.isnan),
+    "relax.isnan": elementwise(np.isnan),
     "relax.log": _of_floats(np.log),
     "relax.matmul": _of_floats(np.matmul),
     "relax.max": _reduction(np.max),
-    "relax.maximum": _elementwise(np.maximum),
+    "relax.maximum": elementwise(np.maximum),
     "relax.mean": _reduction(np.mean),
     "relax.min": _reduction(np.min),
-    "relax.minimum": _elementwise(np.minimum),
-    "relax.multiply": _elementwise(np.multiply),
-    "relax.negative": _elementwise(np.negative),
+    "relax.minimum": elementwise(np.minimum),
+    "relax.multiply": elementwise(np.multiply),
+    "relax.negative": elementwise(np.negative),
     "relax.nn.batch_norm": _batch_norm,
     "relax.nn.pad": _pad,
-    "relax.nn.relu": _elementwise(lambda x: np.maximum(x, x.dtype.type(0))),
+    "relax.nn.relu": elementwise(lambda x: np.maximum(x, x.dtype.type(0))),
     "relax.nn.softmax": _softmax,
     "relax.ones": _filled_with(1),
     "relax.permute_dims": _permute_dims,
     "relax.power": _of_floats(np.power),
-    "relax.reshape": _elementwise(np.reshape),
+    "relax.reshape": elementwise(np.reshape),
     "relax.rsqrt": _of_floats(lambda x: np.reciprocal(np.sqrt(x))),
     "relax.sigmoid": _of_floats(lambda x: np.reciprocal(1 + np.exp(-x))),
     "relax.split": _split,
@@ -163,13 +164,13 @@ NUMPY_OPS: dict[str, Evaluate] = {
     "relax.squeeze": _squeeze,
     "relax.stack": lambda attrs, parts: np.stack(parts, axis=int(attrs.axis or 0)),
     "relax.strided_slice": _strided_slice,
-    "relax.subtract": _elementwise(np.subtract),
+    "relax.subtract": elementwise(np.subtract),
     "relax.sum": _reduction(np.sum),
     "relax.take": _take,
     "relax.tanh": _of_floats(np.tanh),
     "relax.tile": lambda attrs, x: np.tile(x, [int(count) for count in attrs.repeats]),
-    "relax.where": _elementwise(np.where),
+    "relax.where": elementwise(np.where),
     "relax.zeros": _filled_with(0),
 }
 
-__all__ = ["NUMPY_OPS", "Attrs", "Evaluate"]
+__all__ = ["NUMPY_OPS", "Attrs", "Evaluate", "elementwise"]

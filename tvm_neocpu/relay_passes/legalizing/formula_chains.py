@@ -17,8 +17,6 @@ from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 MAX_FORMULAS = 2
 # TVM's fusion looks no further back.
 MAX_SEEN = 256
-# tirx.OpPatternKind.kOpaque: fused with nothing.
-OPAQUE = 8
 
 
 class FormulaChains:

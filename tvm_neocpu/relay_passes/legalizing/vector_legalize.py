@@ -14,7 +14,8 @@ from tvm.ir import GenericConst, GlobalVar
 
 from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
-from tvm_neocpu.relay_passes.legalizing.formula_chains import OPAQUE, FormulaChains
+from tvm_neocpu.relay_passes.legalizing.formula_chains import FormulaChains
+from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]

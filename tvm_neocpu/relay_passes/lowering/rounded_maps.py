@@ -20,13 +20,12 @@ from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
 from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
-from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE, CallForm
+from tvm_neocpu.relay_passes.operators.call_form import ELEMENTWISE, OUT_ELEMWISE_FUSABLE, CallForm
 from tvm_neocpu.relay_passes.operators.table import read_call
 from tvm_neocpu.topi.math.bf16_products import rounded_bits
 from tvm_neocpu.topi.operator import Implementation
 
-# What TVM fuses with the layer in front of it, and rounding with that. relax.OpPatternKind.
-ELEMENTWISE = 0
+# What TVM fuses with the layer in front of it, and rounding with that.
 EPILOGUES = UNARY | BINARY
 
 # The implementation of a call of a form; ``None`` where no template takes it.

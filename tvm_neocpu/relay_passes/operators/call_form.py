@@ -12,8 +12,8 @@ from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.network.workload import Workload
 
 # relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
-# kInjective: both may; kOpaque: neither.
-INJECTIVE, OUT_ELEMWISE_FUSABLE, OPAQUE = 2, 4, 8
+# kElemWise and kInjective: both may, in an epilogue the former alone; kOpaque: neither.
+ELEMENTWISE, INJECTIVE, OUT_ELEMWISE_FUSABLE, OPAQUE = 0, 2, 4, 8
 
 Layouts = tuple[Layout, Layout]
 Shape = tuple[int, ...]

@@ -12,12 +12,11 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.core.machine.look_up import ENTRIES
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
+from tvm_neocpu.relay_passes.operators.call_form import ELEMENTWISE
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.math.look_up import looked_up
 
 LOOK_UP = "relax.neocpu.look_up"
-# A pattern of TVM's FuseOps: it goes into the epilogue of the layer in front of it.
-_ELEMENTWISE = 0
 
 
 def look_up(codes: relax.Expr, table: Array) -> relax.Call:
@@ -39,7 +38,7 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         call.args[0],
         constant_of(table),  # an operand: layers of different tables share a kernel
         primfunc_name_hint="look_up",
-        primfunc_attrs={"op_pattern": _ELEMENTWISE},
+        primfunc_attrs={"op_pattern": ELEMENTWISE},  # for the epilogue of the layer in front
     )
 
 

@@ -85,6 +85,14 @@ class CodedConstant:
         return CodedConstant(*parts)
 
 
+def nearest_codes(values: Array, scale: Array, zero: Array, dtype: str) -> Array:
+    """Real numbers in 8 bits as ONNX quantises them; all but the values broadcast."""
+    limits = np.iinfo(dtype)
+    with np.errstate(over="ignore"):
+        places = np.round(values / scale) + zero
+    return np.clip(places, limits.min, limits.max).astype(dtype)
+
+
 def integer_weight(differences: Array) -> relax.Constant:
     """Weights less their zero point as an int8 constant, or as int16 where they do not fit.
 

@@ -6,10 +6,9 @@ y = quantize(multiply(dequantize(c), dequantize(t)))     ->     y = look_up(c, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import tvm_ffi
@@ -17,12 +16,10 @@ from scipy.special import erf
 from tvm import relax
 
 from tvm_neocpu.core.machine.look_up import ENTRIES
-from tvm_neocpu.relay_passes.folding.numpy_ops import NUMPY_OPS
+from tvm_neocpu.relay_passes.folding.numpy_ops import NUMPY_OPS, Attrs, Evaluate, elementwise
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name
-from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, Encoding
-
-Pointwise = Callable[..., Array]
+from tvm_neocpu.relay_passes.quantized.encoding import Encoding, nearest_codes
 
 CODES = np.arange(ENTRIES, dtype="uint8")
 
@@ -34,33 +31,28 @@ class CodeFunction:
     codes: relax.Var
     values: Array
 
-    def then(self, function: Callable[[Array], Array]) -> CodeFunction:
-        return CodeFunction(self.codes, function(self.values))
-
     def coded(self, encoding: Encoding) -> CodeFunction | None:
         """Its values as uint8 codes; ``None`` where one of them has none (NaN)."""
         if np.isnan(self.values).any():
             return None
-        with np.errstate(over="ignore"):
-            places = np.round(self.values / np.float32(encoding.scale)) + encoding.zero
-        return self.then(lambda _: np.clip(places, 0, MAX_CODE).astype("uint8"))
+        scale, zero = np.float32(encoding.scale), np.int32(encoding.zero)
+        return CodeFunction(self.codes, nearest_codes(self.values, scale, zero, "uint8"))
 
 
 def applied(call: relax.Call, operands: list[CodeFunction | Array]) -> CodeFunction | None:
-    """What a pointwise call makes of functions of one tensor and of numbers; else ``None``."""
-    function = POINTWISE.get(op_name(call))
-    found = [each for each in operands if isinstance(each, CodeFunction)]
-    if function is None or not found:
+    """What a call of :data:`POINTWISE` makes of functions of one tensor and of numbers.
+
+    ``None`` for functions of several tensors, or another shape.
+    """
+    found = [each.codes for each in operands if isinstance(each, CodeFunction)]
+    if not found or not _same_shape(call, found[0]):
         return None
-    codes = found[0].codes
-    if any(not each.codes.same_as(codes) for each in found):
-        return None
-    if not _same_shape(call, codes):
+    if any(not codes.same_as(found[0]) for codes in found):
         return None
     values = [each.values if isinstance(each, CodeFunction) else each for each in operands]
     with np.errstate(all="ignore"):
-        made = function(call.attrs, *values)
-    return CodeFunction(codes, np.asarray(made))
+        made = POINTWISE[op_name(call)](call.attrs, *values)
+    return CodeFunction(found[0], np.asarray(made))
 
 
 def number(expr: relax.Expr) -> Array | None:
@@ -77,12 +69,8 @@ def _same_shape(call: relax.Call, codes: relax.Var) -> bool:
     return shape is not None and bool(tvm_ffi.structural_equal(shape, codes.ty.shape))
 
 
-def _of(function: Callable[..., Array]) -> Pointwise:
-    return lambda _attrs, *values: function(*values)
-
-
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+def _silu(x: Array) -> Array:
+    return x * NUMPY_OPS["relax.sigmoid"](None, x)
 
 
 def _gelu(x: Array) -> Array:
@@ -90,45 +78,42 @@ def _gelu(x: Array) -> Array:
 
 
 def _gelu_tanh(x: Array) -> Array:
-    return x * _sigmoid(np.float32(2 * np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3))
+    twice_u = np.float32(2 * np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
+    return x * NUMPY_OPS["relax.sigmoid"](None, twice_u)
 
 
-def _softplus(attrs: Any, x: Array) -> Array:
+def _softplus(attrs: Attrs, x: Array) -> Array:
     beta, threshold = np.float32(attrs.beta), np.float32(attrs.threshold)
     return np.where(beta * x > threshold, x, np.logaddexp(0, beta * x) / beta)
 
 
-def _as_folded(name: str) -> Pointwise:
-    return NUMPY_OPS[f"relax.{name}"]
-
-
 # By the operator's name; the call's attributes, and its arguments.
-POINTWISE: Mapping[str, Pointwise] = MappingProxyType(
+POINTWISE: Mapping[str, Evaluate] = MappingProxyType(
     {
         **{
-            f"relax.{name}": _as_folded(name)
+            f"relax.{name}": NUMPY_OPS[f"relax.{name}"]
             for name in (
                 "abs", "add", "divide", "exp", "isnan", "log", "maximum", "minimum", "multiply",
                 "negative", "nn.relu", "power", "rsqrt", "sigmoid", "sqrt", "subtract", "tanh",
                 "where",
             )
         },
-        "relax.ceil": _of(np.ceil),
-        "relax.clip": _of(np.clip),
-        "relax.erf": _of(lambda x: erf(x).astype(x.dtype)),
-        "relax.floor": _of(np.floor),
-        "relax.greater": _of(np.greater),
-        "relax.greater_equal": _of(np.greater_equal),
-        "relax.less": _of(np.less),
-        "relax.less_equal": _of(np.less_equal),
-        "relax.nn.gelu": _of(_gelu),
-        "relax.nn.gelu_tanh": _of(_gelu_tanh),
+        "relax.ceil": elementwise(np.ceil),
+        "relax.clip": elementwise(np.clip),
+        "relax.erf": elementwise(lambda x: erf(x).astype(x.dtype)),
+        "relax.floor": elementwise(np.floor),
+        "relax.greater": elementwise(np.greater),
+        "relax.greater_equal": elementwise(np.greater_equal),
+        "relax.less": elementwise(np.less),
+        "relax.less_equal": elementwise(np.less_equal),
+        "relax.nn.gelu": elementwise(_gelu),
+        "relax.nn.gelu_tanh": elementwise(_gelu_tanh),
         "relax.nn.leakyrelu": lambda attrs, x: np.where(x > 0, x, x * np.float32(attrs.alpha)),
-        "relax.nn.relu6": _of(lambda x: np.clip(x, 0, 6)),
-        "relax.nn.silu": _of(lambda x: x * _sigmoid(x)),
+        "relax.nn.relu6": elementwise(lambda x: np.clip(x, 0, 6)),
+        "relax.nn.silu": elementwise(_silu),
         "relax.nn.softplus": _softplus,
-        "relax.round": _of(np.round),
-        "relax.sign": _of(np.sign),
-        "relax.square": _of(np.square),
+        "relax.round": elementwise(np.round),
+        "relax.sign": elementwise(np.sign),
+        "relax.square": elementwise(np.square),
     }
 )  # fmt: skip

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 import tvm
 from tvm import relax
 
@@ -25,7 +24,7 @@ from tvm_neocpu.relay_passes.operators.quantize import (
     in_arithmetic,
     read_scaling,
 )
-from tvm_neocpu.relay_passes.quantized.encoding import Encoding, coded_constant
+from tvm_neocpu.relay_passes.quantized.encoding import Encoding, coded_constant, nearest_codes
 from tvm_neocpu.relay_passes.quantized.readers import is_dequantized
 from tvm_neocpu.relay_passes.quantized.rewriter import Parts, Rewriter, Stored
 from tvm_neocpu.relay_passes.quantized.rules import RULES
@@ -82,9 +81,8 @@ def _quantize(rewriter: Rewriter, binding: relax.VarBinding) -> None:
     data, scaling = rewriter.scope.resolve(call.args[0]), read_scaling(call)
     array, dtype = array_of(data), dtype_of(call)
     if array is not None and scaling is not None:
-        limits = np.iinfo(dtype)
-        codes = np.clip(np.round(array / scaling.scale) + scaling.zero, limits.min, limits.max)
-        return rewriter.bind(binding.var, constant_of(codes.astype(dtype)))
+        codes = nearest_codes(array, scaling.scale, scaling.zero, dtype)
+        return rewriter.bind(binding.var, constant_of(codes))
     encoding = Encoding.of(scaling, dtype)
     if encoding is None:
         return _in_arithmetic(rewriter, binding)

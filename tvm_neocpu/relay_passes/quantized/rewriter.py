@@ -7,11 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, over_variables
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, over_variables
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
 from tvm_neocpu.relay_passes.operators.look_up import look_up
 from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, SHIFTS, CodedConstant, Encoding
-from tvm_neocpu.relay_passes.quantized.functions import CODES, CodeFunction, applied, number
+from tvm_neocpu.relay_passes.quantized.functions import (
+    CODES,
+    POINTWISE,
+    CodeFunction,
+    applied,
+    number,
+)
 from tvm_neocpu.relay_passes.quantized.readers import Readers
 from tvm_neocpu.relay_passes.quantized.sums import Sum, Term
 
@@ -189,36 +195,39 @@ class Rewriter:
 
     def _is_arithmetic(self, expr: relax.Expr, encoding: Encoding) -> bool:
         """Whether bounds of codes say all, or a product and a clip do that are cheaper."""
-        value = self.value(expr)
-        if not isinstance(value, Sum | Stored):
+        total = self._deferred(expr)
+        if total is None:
             return False
-        total = value.as_sum() if isinstance(value, Stored) else value
         return not self._looks_up or total.bounds_of_codes(encoding) is not None
+
+    def _deferred(self, expr: relax.Expr) -> Sum | None:
+        """The sum that a variable stands for; ``None`` for one that was not deferred as one."""
+        value = self.value(expr)
+        if isinstance(value, Stored):
+            return value.as_sum()
+        return value if isinstance(value, Sum) else None
 
     def function(self, expr: relax.Expr) -> CodeFunction | None:
         """Real numbers as a function of one tensor of codes; ``None`` for all others."""
-        value = self.value(expr)
-        if isinstance(value, Stored):
-            value = value.as_sum()
-        if isinstance(value, Sum):
-            return self._function_of_sum(value)
+        total = self._deferred(expr)
+        if total is not None:
+            return self._function_of_sum(total)
         return self._functions.get(expr) if isinstance(expr, relax.Var) else None
 
     def _made_by(self, value: relax.Expr) -> CodeFunction | None:
         if isinstance(value, relax.Var):
             return self.function(value)
-        if not isinstance(value, relax.Call):
+        if op_name(value) not in POINTWISE:
             return None
         operands = [self.function(each) or number(each) for each in value.args]
         return None if any(each is None for each in operands) else applied(value, operands)
 
     def _function_of_sum(self, total: Sum) -> CodeFunction | None:
-        values = total.of_codes(CODES)
-        tensor = total.terms[0].tensor
+        values, tensor = total.of_codes(CODES), total.terms[0].tensor
         if values is None or not isinstance(tensor, relax.Var):
             return None
-        inner = self._functions.get(tensor)
-        return CodeFunction(tensor, values) if inner is None else inner.then(values.__getitem__)
+        inner = self._functions.get(tensor) or CodeFunction(tensor, CODES)
+        return CodeFunction(inner.codes, values[inner.values])
 
     def _quantized(self, total: Sum, encoding: Encoding) -> Codes:
         emit = self.scope.emit

@@ -81,29 +81,35 @@ def _loaded(kind: str, size: int) -> list[str]:
 Text = tuple[list[str], list[str]]
 
 
-def _vpermi2b() -> Text:
-    """Two tables of 128; the sign of a code picks one."""
-    kind, intrinsic = "<64 x i8>", "@llvm.x86.avx512.vpermi2var.qi.512"
+def _halves(lanes: int, item: str, place: str, picked: str) -> Text:
+    """Two permutations of two registers each; the sign of a code picks one of them.
+
+    ``item`` is i8 or i16, ``place`` the name of the lanes' places, ``picked`` that of the result.
+    """
+    kind = f"<{lanes} x {item}>"
+    intrinsic = f"@llvm.x86.avx512.vpermi2var.{'qi' if item == 'i8' else 'hi'}.512"
     return [f"declare {kind} {intrinsic}({kind}, {kind}, {kind})"], [
         *_loaded(kind, 64),
-        f"%low = call {kind} {intrinsic}({kind} %t0, {kind} %code, {kind} %t1)",
-        f"%high = call {kind} {intrinsic}({kind} %t2, {kind} %code, {kind} %t3)",
-        f"%is_high = icmp slt {kind} %code, zeroinitializer",
-        f"%found = select <64 x i1> %is_high, {kind} %high, {kind} %low",
+        f"%low = call {kind} {intrinsic}({kind} %t0, {kind} {place}, {kind} %t1)",
+        f"%high = call {kind} {intrinsic}({kind} %t2, {kind} {place}, {kind} %t3)",
+        f"%is_high = icmp slt <{lanes} x i8> %code, zeroinitializer",
+        f"{picked} = select <{lanes} x i1> %is_high, {kind} %high, {kind} %low",
     ]
 
 
+def _vpermi2b() -> Text:
+    """Tables of 128."""
+    return _halves(64, "i8", "%code", "%found")
+
+
 def _vpermi2w() -> Text:
-    """Two tables of 64 words; a word has the values of two codes, the even one's below."""
-    kind, intrinsic = "<32 x i16>", "@llvm.x86.avx512.vpermi2var.hi.512"
-    return [f"declare {kind} {intrinsic}({kind}, {kind}, {kind})"], [
-        *_loaded(kind, 64),
+    """Tables of 64 words; a word has the values of two codes, the even one's below."""
+    kind = "<32 x i16>"
+    declared, steps = _halves(32, "i16", "%pair", "%both")
+    return declared, [
         f"%wide = zext <32 x i8> %code to {kind}",
         f"%pair = lshr {kind} %wide, splat (i16 1)",
-        f"%low = call {kind} {intrinsic}({kind} %t0, {kind} %pair, {kind} %t1)",
-        f"%high = call {kind} {intrinsic}({kind} %t2, {kind} %pair, {kind} %t3)",
-        "%is_high = icmp slt <32 x i8> %code, zeroinitializer",
-        f"%both = select <32 x i1> %is_high, {kind} %high, {kind} %low",
+        *steps,
         f"%odd = and {kind} %wide, splat (i16 1)",
         f"%by = shl {kind} %odd, splat (i16 3)",
         f"%own = lshr {kind} %both, %by",

@@ -24,7 +24,7 @@ from tvm_neocpu.topi.math.bf16_products import (
 )
 from tvm_neocpu.topi.tir.instructions.plant_dots import loaded_word
 from tvm_neocpu.topi.tir.loops.affine import contains, is_call
-from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body, with_code
+from tvm_neocpu.topi.tir.loops.rewrite_loops import with_code
 
 
 def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -46,4 +46,5 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     if by.widths:
         body = tvm_ffi.structural_map(body, (Call, rounding))
     code = llvm_code(by)
-    return func.with_body(over_body(body, lambda inside: with_code(inside, code)) if code else body)
+    func = func.with_body(body)
+    return with_code(func, code) if code else func

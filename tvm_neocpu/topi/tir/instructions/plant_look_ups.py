@@ -8,8 +8,6 @@ places is one for each lane.
 
 from __future__ import annotations
 
-from functools import partial
-
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr, TensorLoad
@@ -18,7 +16,7 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.math.look_up import by_instruction, code_of
 from tvm_neocpu.topi.math.look_up_code import llvm_code
 from tvm_neocpu.topi.tir.loops.affine import contains, names_values
-from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body, with_code
+from tvm_neocpu.topi.tir.loops.rewrite_loops import with_code
 
 
 def plant_look_ups(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -32,10 +30,10 @@ def plant_look_ups(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         return load if code is None else by_instruction(load, code, by)
 
     body = tvm_ffi.structural_map(func.body, (TensorLoad, planted))
-    return func.with_body(over_body(body, partial(with_code, code=llvm_code(by))))
+    return with_code(func.with_body(body), llvm_code(by))
 
 
 def _code_of(load: TensorLoad) -> Expr | None:
-    """TVM does not vectorise a call of bound expressions."""
+    """The code of a look-up that may become a call: TVM vectorises none of bound expressions."""
     code = code_of(load)
     return None if code is None or names_values(code) else code

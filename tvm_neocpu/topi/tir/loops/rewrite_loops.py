@@ -45,11 +45,6 @@ def behind(first: Sequence[Stmt], stmt: Stmt) -> Stmt:
     return SeqStmt([*first, stmt]) if first else stmt
 
 
-def with_code(body: Stmt, code: str) -> Stmt:
-    """The body, compiled together with functions in LLVM's text, which LLVM inlines."""
-    return AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", StringImm(code), body)
-
-
 def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
     """A loop, attribute, block, test or sequence around what ``rewrite`` makes of its inside.
 
@@ -72,6 +67,14 @@ def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
     if isinstance(stmt, SBlockRealize):
         return block_with(stmt, rewrite(stmt.block.body))
     return stmt
+
+
+def with_code(func: tirx.PrimFunc, code: str) -> tirx.PrimFunc:
+    """The function, compiled together with functions in LLVM's text, which LLVM inlines."""
+    key, text = "pragma_import_llvm", StringImm(code)
+    return func.with_body(
+        over_body(func.body, lambda inside: AttrStmt(tirx.const(0, "int32"), key, text, inside))
+    )
 
 
 def block_with(
