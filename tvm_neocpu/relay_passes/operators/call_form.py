@@ -12,7 +12,7 @@ from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.network.workload import Workload
 
 # relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
-# kElemWise and kInjective: both may, in an epilogue the former alone; kOpaque: neither.
+# kElemWise: such a consumer; kInjective: fused, but not behind those; kOpaque: never fused.
 ELEMENTWISE, INJECTIVE, OUT_ELEMWISE_FUSABLE, OPAQUE = 0, 2, 4, 8
 
 Layouts = tuple[Layout, Layout]
