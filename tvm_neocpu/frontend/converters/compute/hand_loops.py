@@ -18,9 +18,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.frontend.converters.known import Extent
 from tvm_neocpu.frontend.converters.node import Node
-
-# relax.OpPatternKind.kOpaque: never fused.
-_OPAQUE = 8
+from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 
 
 def emit_loops(
@@ -54,7 +52,7 @@ def emit_loops(
         return results if isinstance(results, list) else [results]
 
     found = node.builder.emit_te(
-        compute, *inputs, primfunc_name_hint=name, primfunc_attrs={"op_pattern": _OPAQUE}
+        compute, *inputs, primfunc_name_hint=name, primfunc_attrs={"op_pattern": OPAQUE}
     )
     if len(outputs) == 1 and not isinstance(found.ty, relax.TupleType):
         return [found]

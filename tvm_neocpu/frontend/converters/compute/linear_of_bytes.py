@@ -20,10 +20,9 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.frontend.converters.geometry.interpolation import Method, ResizedAxis, Taps
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
 BYTES = ("int8", "uint8")
-# relax.OpPatternKind.kOutEWiseFusable: a fused producer would be computed once for each tap.
-_OUT_ELEMWISE_FUSABLE = 4
 # The axes that ONNX Runtime blends together, though some of them may stay as they are.
 _BLENDED: Mapping[int, tuple[int, ...]] = {2: (0, 1), 3: (0, 1, 2), 4: (2, 3), 5: (2, 3, 4)}
 # H and W of images whose channels come last.
@@ -50,7 +49,8 @@ def linear_of_bytes(node: Node, method: Method, axes: Mapping[int, ResizedAxis])
         node.data,
         *tables,
         primfunc_name_hint="linear_of_bytes",
-        primfunc_attrs={"op_pattern": _OUT_ELEMWISE_FUSABLE},
+        # A fused producer would be computed once for each tap.
+        primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
     )
 
 

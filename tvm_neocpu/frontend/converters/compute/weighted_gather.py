@@ -10,9 +10,8 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.frontend.converters.geometry.interpolation import Floats, Ints, Taps
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
-# relax.OpPatternKind.kOutEWiseFusable: a fused producer would be computed once for each tap.
-_OUT_ELEMWISE_FUSABLE = 4
 # More taps than this are a loop, fewer are written out.
 MAX_UNROLLED_TAPS = 32
 
@@ -45,7 +44,8 @@ def _table(values: Floats | Ints, dtype: str) -> relax.Expr:
 
 
 def _emit(node: Node, compute: object, *args: relax.Expr) -> relax.Var:
-    attributes = {"op_pattern": _OUT_ELEMWISE_FUSABLE}
+    # A fused producer would be computed once for each tap.
+    attributes = {"op_pattern": OUT_ELEMWISE_FUSABLE}
     return node.builder.emit_te(
         compute, *args, primfunc_name_hint="weighted_gather", primfunc_attrs=attributes
     )

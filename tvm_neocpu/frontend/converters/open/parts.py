@@ -17,9 +17,8 @@ from tvm_neocpu.frontend.converters.open.at_run_time import (
     read,
     require,
 )
+from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
-# Nothing fuses with such a function but elementwise readers.
-_OUT_ELEMWISE_FUSABLE = 4
 # What exporters write for the end of an axis.
 _FAR = 2**31 - 1
 
@@ -200,7 +199,7 @@ def concat(node: Node) -> relax.Expr:
         ends,
         as_expr(total),
         primfunc_name_hint="concat",
-        primfunc_attrs={"op_pattern": _OUT_ELEMWISE_FUSABLE},
+        primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
     )
 
 
