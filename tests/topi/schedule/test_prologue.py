@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,7 +17,10 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.network.candidate import layouts_of
 from tvm_neocpu.core.network.config import Config
+from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
@@ -51,7 +57,21 @@ CASES: list[tuple[ConvWorkload, Config]] = [
     (POINTWISE, Im2colConfig(13, 13, 5, 4, parallel_oc=True)),
     (UNEVEN, Im2colConfig(13, 16, 7, 2)),
     (SQUARE, Im2colConfig(0, 13, 11, 7)),
+    *(
+        (replace(conv, types=BF16_WEIGHTS), config)
+        for conv, config in (
+            (POINTWISE, Bf16Config(13, 13, 11)),
+            (SQUARE, Bf16Config(26, 13, 11, reg_m=2, oh_bn=2)),
+            (SQUARE, Bf16Config(13, 13, 4, parallel_oc=True)),
+            (GROUPED, Bf16Config(13, 8, 6)),
+            (ConvWorkload(1, 96, 7, 8, 16, (3, 3), padding=SAME), Bf16TilesConfig(32, 16, 8)),
+        )
+    ),
 ]
+
+
+def of_few_bits(x: npt.NDArray[np.float64]) -> Floats:
+    return x.astype(ml_dtypes.bfloat16).astype("float32")
 
 
 def scaled(x: Floats, scale: Floats, shift: Floats) -> Floats:
@@ -67,9 +87,9 @@ def output(
 ) -> Floats:
     """What the template makes of ``data``, which are computed from what is given."""
     template, rng = implementation_of(config), np.random.default_rng(1)
-    weight = rng.normal(size=conv.weight_shape).astype("float32")
+    weight = rng.normal(size=conv.weight_shape).astype(conv.types.weight)
     packed = template.pack_weight(weight, conv, config)
-    w = te.placeholder(packed.shape, name="w")
+    w = te.placeholder(packed.shape, str(packed.dtype), name="w")
     result = template.compute(data, w, conv, config)
     func = te.create_prim_func([*given, w, result])
     assert steps.find_block(Schedule(schedule_blocks(func, TARGET.cpu)), prologue.PROLOGUE) is None
@@ -81,11 +101,14 @@ def output(
 
 @pytest.mark.parametrize(("conv", "config"), CASES)
 def test_computed_data_are_as_good_as_stored(conv: ConvWorkload, config: Config) -> None:
-    """Data of one part, and a Concat of three."""
+    """Data of one part, and a Concat of three.
+
+    Products of numbers of few bits are exact: what bf16 rounds is the same number either way.
+    """
     rng, shape = np.random.default_rng(0), layouts_of(config)[0].shape_of(conv.in_shape)
-    x = rng.normal(size=shape).astype("float32")
+    x = of_few_bits(rng.normal(size=shape))
     channels = tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
-    scale, shift = rng.normal(size=(2, *channels)).astype("float32")
+    scale, shift = of_few_bits(rng.normal(size=(2, *channels)))
     # Where nothing is left out, zeros of the padding would become max(0 * s + t, 0) = 1.
     shift += 1
     stored = te.placeholder(shape, name="x")

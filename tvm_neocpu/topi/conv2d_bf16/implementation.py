@@ -24,6 +24,7 @@ BF16_DIRECT = Implementation(
     misfit=geometry.misfit,
     types=(BF16_WEIGHTS, BF16_MAPS),
     rounds_data=True,
+    takes_prologue=True,
     packed_types={"bfloat16": WORD_TYPE},
     label=lambda conv, config: "bf16",
 )
