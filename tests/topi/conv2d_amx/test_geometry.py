@@ -31,9 +31,13 @@ def test_what_no_tiles_compute(changes: dict[str, int], reason: str) -> None:
 
 
 def test_rows_of_a_whole_image_are_one_run() -> None:
-    """Of a 1x1 kernel; around a padded image lie other pixels."""
+    """Of a 1x1 kernel; around a padded image lie other pixels, which are computed in vain."""
     conv = ConvWorkload(1, 128, 7, 7, 64, (1, 1), types=U8S8)
     config = IntegerTilesConfig(ic_bn=64, oc_bn=16, reg_n=7, reg_m=7)
     assert cut_of(geometry_of(conv, config)).pixels == 13
     padded = replace(conv, kernel=(3, 3), padding=(1, 1, 1, 1))
-    assert misfit(padded, config) == "its sums take more than 4 registers"
+    found = cut_of(geometry_of(padded, config))
+    assert (found.products, found.pixels, found.gap) == (4, 16, 2)
+    # Of a kernel that steps by two pixels, rows of 15 lie 15 steps apart.
+    strided = replace(padded, height=14, width=14, stride=(2, 2))
+    assert misfit(strided, config) == "its sums take more than 4 registers"

@@ -82,6 +82,9 @@ def test_other_systems_multiply_words() -> None:
         (convolution(U8S8, stride=(2, 2), height=15, width=31), 4, 16, 16),
         (convolution(U8S8, kernel=(1, 1), stride=(2, 2), height=13, width=13), 1, 7, 64),
         (convolution(U8S8, pad_value=131), 2, 7, 32),
+        (convolution(U8S8, height=7, width=7, pad_value=131), 7, 7, 16),
+        (convolution(U8S8, kernel=(3, 3), height=8, width=12), 3, 10, 16),
+        (convolution(U8S8, height=6, width=5, padding=(1, 2, 1, 2)), 3, 7, 32),
     ],
 )
 def test_tiles_are_exact(

@@ -16,6 +16,8 @@ from tvm_neocpu.topi.cost.roofline import overlapped, streamed
 
 # Cycles that a vector of sums takes to be read, finished and stored.
 EPILOGUE_CYCLES = 3.0
+# Cycles in which one of them is picked from a run of rows, between which lie others.
+PICK_CYCLES = 1.0
 # Cycles around the loops of a register tile.
 TILE_CYCLES = 20.0
 
@@ -38,4 +40,6 @@ def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
     step = overlapped(issue, from_l2 / cpu.l2_bytes_per_cycle)
     vectors = config.reg_m * config.reg_n * cut.filters
     stored = cut.products * unit.store_cycles + vectors * EPILOGUE_CYCLES
+    if cut.gap:
+        stored += vectors * PICK_CYCLES
     return geometry.steps / geometry.words * step + stored + TILE_CYCLES

@@ -55,13 +55,15 @@ def cut_of(geometry: TilesGeometry) -> Cut:
     """The register tile as tiles of the unit."""
     config = geometry.config
     pixels = config.reg_m, config.reg_n
-    return cut(pixels, _are_joined(geometry), config.tile_channels, geometry.words)
+    return cut(pixels, _pitch(geometry), config.tile_channels, geometry.words)
 
 
-def _are_joined(geometry: TilesGeometry) -> bool:
-    """Whether a tile's rows follow each other, in the image that is read and among all sums."""
-    (down, across), reg_n = geometry.stride, geometry.config.reg_n
-    return geometry.columns == reg_n and down * geometry.image_extent[1] == across * reg_n
+def _pitch(geometry: TilesGeometry) -> int | None:
+    """Pixels between two rows of whole lines, in the image that is read."""
+    (down, across), between = geometry.stride, geometry.image_extent[1]
+    if geometry.columns != geometry.config.reg_n or down * between % across:
+        return None
+    return down * between // across
 
 
 def misfit(conv: ConvWorkload, config: TilesConfig) -> str | None:

@@ -34,13 +34,15 @@ class Cut:
 
     ``starts``: (row, column) of the first pixel of each tile of data; each has ``pixels`` of them.
     ``filters``: tiles of weights; ``words`` that each product sums. The last tile of data may
-    overlap the one before it, whose pixels are computed twice then.
+    overlap the one before it, whose pixels are computed twice then. ``gap``: where tiles run on
+    from row to row, the pixels of the image between two rows, whose sums nobody wants.
     """
 
     starts: tuple[tuple[int, int], ...]
     pixels: int
     filters: int
     words: int
+    gap: int = 0
 
     @property
     def products(self) -> int:
@@ -69,18 +71,31 @@ class Cut:
         return _FIRST_WEIGHTS + filters % _IN_TURN
 
 
-def cut(pixels: tuple[int, int], joined: bool, channels: int, words: int) -> Cut:
+def cut(pixels: tuple[int, int], pitch: int | None, channels: int, words: int) -> Cut:
     """How ``pixels`` (rows, columns) of so many filters are cut.
 
-    ``joined``: a row's last pixel and the first one of the next row are neighbours in memory.
+    ``pitch``: pixels from a row's first one to the next row's, as they lie in memory; ``None``
+    where that is no whole number. Of 7x7 pixels of a padded image, whose rows have 9, four tiles
+    of 16 cover the 61 from the first to the last, where rows of 7 would be seven tiles.
     """
     rows, columns = pixels
-    lines, length = (1, rows * columns) if joined else (rows, columns)
+    filters = math.ceil(channels / LANES)
+    by_rows = _tiles(rows, columns, columns)
+    if pitch is None:
+        return Cut(*by_rows, filters, words)
+    run = _tiles(1, (rows - 1) * pitch + columns, pitch)
+    if pitch > columns and len(run[0]) >= len(by_rows[0]):
+        return Cut(*by_rows, filters, words)
+    return Cut(*run, filters, words, pitch - columns)
+
+
+def _tiles(lines: int, length: int, pitch: int) -> tuple[tuple[tuple[int, int], ...], int]:
+    """The tiles' first pixels and what each of them takes, of lines of rows ``pitch`` apart."""
     count = math.ceil(length / ROWS)
     taken = math.ceil(length / count)
     places = [min(at * taken, length - taken) for at in range(count)]
-    starts = [divmod(line * length + place, columns) for line in range(lines) for place in places]
-    return Cut(tuple(starts), taken, math.ceil(channels / LANES), words)
+    starts = (divmod(line * length + place, pitch) for line in range(lines) for place in places)
+    return tuple(starts), taken
 
 
 def permission() -> list[Stmt]:

@@ -20,7 +20,7 @@ from tvm.ir import Call, Expr, Range, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import Buffer, For, SeqStmt, Stmt
+from tvm.tirx import Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.matrix_unit import LANES
@@ -33,6 +33,7 @@ from tvm_neocpu.topi.tir.loops.affine import contains, is_call, replaced, store_
 from tvm_neocpu.topi.tir.loops.loop_nests import innermost_block, loops_of
 from tvm_neocpu.topi.tir.loops.rewrite_loops import (
     block_with,
+    counted_loop,
     opaque,
     rewrite_loops,
     sequence,
@@ -124,6 +125,7 @@ class _Tile:
     sums: _Access
     row_bytes: tuple[int, int, int]
     elements: int
+    pixels: tuple[int, int]
     cut: Cut
 
     def data_at(self, pixels: int) -> Expr:
@@ -164,18 +166,18 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     assert update is not None, "a reduction ends in a block"
     data, weights, sums, elements = _operands(update)
     pixels = int(loops[1].extent), int(loops[2].extent)
-    is_joined = all(
-        each.bytes_along(rows, analyzer) == pixels[1] * each.bytes_along(columns, analyzer)
-        for each in (data, sums)
-    )
     apart = (
         data.bytes_along(columns, analyzer),
         weights.bytes_along(words, analyzer),
         sums.bytes_along(columns, analyzer),
     )
-    found = cut(pixels, is_joined, int(loops[3].extent), int(loops[0].extent))
+    # A row's sums are those of whole lines, or others lie between them.
+    whole = sums.bytes_along(rows, analyzer) == pixels[1] * apart[-1]
+    pitch, rest = divmod(data.bytes_along(rows, analyzer), apart[0])
+    known = pitch if whole and not rest else None
+    found = cut(pixels, known, int(loops[3].extent), int(loops[0].extent))
     variables = (words, rows, columns, lanes)
-    return _Tile(variables, data, weights, sums, apart, elements, found)
+    return _Tile(variables, data, weights, sums, apart, elements, pixels, found)
 
 
 def _operands(update: SBlockRealize) -> tuple[_Access, _Access, _Access, int]:
@@ -219,10 +221,40 @@ def _products(tile: _Tile) -> Stmt:
 
 def _stores(tile: _Tile) -> Stmt:
     cut, (*_, apart) = tile.cut, tile.row_bytes
-    places = product(range(len(cut.starts)), range(cut.filters))
+    places = list(product(range(len(cut.starts)), range(cut.filters)))
+    if cut.gap:
+        return _picked(tile, places)
     return sequence(
         [matrix_tiles.stored(cut.sums(p, f), tile.sums_at(p, f), apart) for p, f in places]
     )
+
+
+def _picked(tile: _Tile, places: Sequence[tuple[int, int]]) -> Stmt:
+    """All sums of a run in memory of their own, and of these the pixels that are asked for.
+
+    # store registers to run; for y, x: acc[y, x] = run[9 * y + x]
+    """
+    cut, (rows, columns), dtype = tile.cut, tile.pixels, str(tile.sums.buffer.dtype)
+    pitch, channels = columns + cut.gap, cut.filters * LANES
+    length = (rows - 1) * pitch + columns
+    run = tirx.decl_buffer((length, channels), dtype, "matrix_run", scope=steps.LOCAL)
+    stored = []
+    for p, f in places:
+        row, column = cut.starts[p]
+        at = tirx.address_of(run[row * pitch + column, f * LANES])
+        stored.append(matrix_tiles.stored(cut.sums(p, f), at, channels * item_bytes(dtype)))
+    y, x, lane = (tirx.Var(name, "int64") for name in ("y", "x", "lane"))
+    words, *axes = tile.loops
+    places_of = {words: tirx.const(0, "int64"), **dict(zip(axes, (y, x, lane), strict=True))}
+    index = tuple(replaced(each, places_of) for each in tile.sums.index)
+    picked: Stmt = BufferStore(tile.sums.buffer, run[y * pitch + x, lane], index)
+    for var, extent, kind in (
+        (lane, channels, ForKind.VECTORIZED),
+        (x, columns, ForKind.UNROLLED),
+        (y, rows, ForKind.SERIAL),
+    ):
+        picked = counted_loop(var, extent, picked, kind)
+    return opaque("matrix_run", SeqStmt([*stored, picked]), [run])
 
 
 def with_registers(body: Stmt, cut: Cut) -> Stmt:
