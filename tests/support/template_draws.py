@@ -15,7 +15,12 @@ from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, HALF_WEIGHTS, U8S8
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
+from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16RowsConfig,
+    Bf16TilesConfig,
+    IntegerRowsConfig,
+    IntegerTilesConfig,
+)
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
@@ -156,16 +161,24 @@ SPLIT_CONVS = st.builds(
     st.sampled_from([0, 1, 32]),
 )
 # First convolutions, whose rows of 1 to 7 columns take fewer words than their columns, or as many.
-IMAGES = st.builds(
-    quantised_conv,
-    st.integers(1, 2),
-    st.tuples(st.integers(1, 3), CHANNELS),
-    st.tuples(st.integers(5, 24), st.integers(5, 24)),
-    st.tuples(st.sampled_from([1, 3, 7]), st.sampled_from([3, 5, 6, 7])),
-    st.tuples(st.integers(1, 2), st.integers(1, 4)),
-    st.tuples(*[st.integers(0, 3)] * 4),
-    st.sampled_from([0, 1, 130, 255]),
-)
+
+
+def images(filters: st.SearchStrategy[int]) -> st.SearchStrategy[ConvWorkload]:
+    """First convolutions of so many filters."""
+    return st.builds(
+        quantised_conv,
+        st.integers(1, 2),
+        st.tuples(st.integers(1, 3), filters),
+        st.tuples(st.integers(5, 24), st.integers(5, 24)),
+        st.tuples(st.sampled_from([1, 3, 7]), st.sampled_from([3, 5, 6, 7])),
+        st.tuples(st.integers(1, 2), st.integers(1, 4)),
+        st.tuples(*[st.integers(0, 3)] * 4),
+        st.sampled_from([0, 1, 130, 255]),
+    )
+
+
+IMAGES = images(CHANNELS)
+TILED_IMAGES = images(st.sampled_from([16, 32, 48, 64, 80]))
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
 MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)
@@ -242,6 +255,10 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ),
     FewConfig.template: TO_FEW,
     ImageRowsConfig.template: IMAGES,
+    IntegerRowsConfig.template: TILED_IMAGES,
+    Bf16RowsConfig.template: TILED_IMAGES.map(
+        lambda conv: replace(conv, types=BF16_WEIGHTS, pad_value=0)
+    ),
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     RowsConfig.template: ROWS.map(quantized),
     SplitConfig.template: SPLIT_CONVS,

@@ -12,7 +12,12 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.batch_matmul.operator import BATCH_MATMUL, BATCH_MATMUL_PACK
 from tvm_neocpu.topi.conv2d.operator import CONV2D
-from tvm_neocpu.topi.conv2d_amx.implementation import BF16_TILES, INTEGER_TILES
+from tvm_neocpu.topi.conv2d_amx.implementation import (
+    BF16_ROWS_IN_TILES,
+    BF16_TILES,
+    INTEGER_ROWS_IN_TILES,
+    INTEGER_TILES,
+)
 from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
 from tvm_neocpu.topi.conv2d_depthwise_rows.implementation import DEPTHWISE_ROWS
@@ -41,7 +46,7 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
         (
             *(DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL, TO_FEW),
             *(INTEGER, INTEGER_ROWS, SPLIT, INTEGER_WINOGRAD, BF16_DIRECT, BF16_WINOGRAD),
-            *(INTEGER_TILES, BF16_TILES),
+            *(INTEGER_TILES, BF16_TILES, INTEGER_ROWS_IN_TILES, BF16_ROWS_IN_TILES),
         ),
     ),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),

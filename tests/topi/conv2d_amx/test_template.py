@@ -14,7 +14,12 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8, Types
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
+from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16RowsConfig,
+    Bf16TilesConfig,
+    IntegerRowsConfig,
+    IntegerTilesConfig,
+)
 from tvm_neocpu.topi.kernel import kernel
 
 SERVER = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids"
@@ -104,3 +109,32 @@ def test_tiles_of_bf16_are_near(ic_bn: int, epilogue: str) -> None:
     conv = convolution(BF16_WEIGHTS)
     config = Bf16TilesConfig(ic_bn, 32, 14, True, 2, 7)
     check(conv, config, HOST.cpu, epilogues(conv)[epilogue])
+
+
+STEMS = [
+    (convolution(U8S8, in_channels=3, kernel=(7, 7), stride=(2, 2), padding=(3, 3, 3, 3)), 1, 7),
+    (convolution(U8S8, in_channels=3, kernel=(3, 3), height=17, width=30, pad_value=131), 1, 28),
+    (convolution(U8S8, in_channels=1, kernel=(5, 4), stride=(1, 3), padding=(2, 0, 1, 2)), 1, 5),
+    (convolution(U8S8, in_channels=4, kernel=(6, 6), stride=(2, 2), padding=(2, 2, 2, 2)), 1, 7),
+]
+
+
+@here
+@pytest.mark.parametrize(("conv", "reg_m", "reg_n"), STEMS)
+@pytest.mark.parametrize("parallel_oc", [False, True])
+def test_tiles_of_kernel_rows_are_exact(
+    conv: ConvWorkload, reg_m: int, reg_n: int, parallel_oc: bool
+) -> None:
+    """First convolutions, whose words begin at any byte and end in other pixels."""
+    config = IntegerRowsConfig(0, 16, reg_n, True, reg_m, 2, parallel_oc)
+    for epilogue in ("none", "residual"):
+        check(conv, config, HOST.cpu, epilogues(conv)[epilogue])
+
+
+@here
+@pytest.mark.parametrize(("conv", "reg_m", "reg_n"), STEMS)
+def test_tiles_of_kernel_rows_of_bf16_are_near(conv: ConvWorkload, reg_m: int, reg_n: int) -> None:
+    conv = replace(conv, types=BF16_WEIGHTS, pad_value=0)
+    config = Bf16RowsConfig(0, 32, reg_n, True, reg_m, 2)
+    for epilogue in ("none", "swish"):
+        check(conv, config, HOST.cpu, epilogues(conv)[epilogue])

@@ -38,4 +38,4 @@ def test_grey_images_take_a_word_for_four_columns() -> None:
 def test_the_copy_has_what_the_last_word_reads() -> None:
     geometry = ImageRowsGeometry(STEM, CONFIG)
     last = (geometry.columns - 1) * 2 * 3 + geometry.words * 4
-    assert geometry.copied_extent[1] * 3 >= last
+    assert geometry.image_extent[1] * 3 >= last

@@ -51,6 +51,8 @@ def test_every_pixel_is_in_a_tile_and_no_other_but_those_between(
     wanted = {(row, column) for row in range(rows) for column in range(columns)}
     assert wanted <= covered and found.pixels <= ROWS
     between = covered - wanted
-    assert all(row < rows - 1 and columns <= column < columns + found.gap for row, column in between)
+    assert all(
+        row < rows - 1 and columns <= column < columns + found.gap for row, column in between
+    )
     by_rows = cut((rows, columns), None, channels=16, words=1)
     assert len(found.starts) < len(by_rows.starts) or not found.gap

@@ -6,6 +6,7 @@ pixels of a block of channels, one of weights those channels of 16 filters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -15,6 +16,7 @@ from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Geometry
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerGeometry
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsGeometry, has_runs
 from tvm_neocpu.topi.math import bf16_products
 from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS, Cut, cut
 
@@ -41,14 +43,41 @@ class Bf16TilesConfig(ConvConfig):
     signed: ClassVar[bool] = False
 
 
+@dataclass(frozen=True, order=True)
+class IntegerRowsConfig(IntegerTilesConfig):
+    """The same of a plain image, whose kernel's rows are the words of a tile's row."""
+
+    template: ClassVar[str] = "conv2d_NCHWc_int_rows_amx"
+
+
+@dataclass(frozen=True, order=True)
+class Bf16RowsConfig(Bf16TilesConfig):
+    """The same in bf16."""
+
+    template: ClassVar[str] = "conv2d_NCHWc_bf16_rows_amx"
+
+
+@dataclass(frozen=True)
+class Bf16RowsGeometry(ImageRowsGeometry, Bf16Geometry):
+    """Words of two elements of a kernel's row: 11 of 7 columns x 3 channels."""
+
+    config: Bf16RowsConfig  # type: ignore[assignment]
+
+
 TilesConfig: TypeAlias = IntegerTilesConfig | Bf16TilesConfig
-TilesGeometry: TypeAlias = IntegerGeometry | Bf16Geometry
+TilesGeometry: TypeAlias = IntegerGeometry
+# The extents of the templates without tiles, by config.
+_GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
+    IntegerTilesConfig: IntegerGeometry,
+    Bf16TilesConfig: Bf16Geometry,
+    IntegerRowsConfig: ImageRowsGeometry,
+    Bf16RowsConfig: Bf16RowsGeometry,
+}
 
 
 def geometry_of(conv: ConvWorkload, config: TilesConfig) -> TilesGeometry:
     """The extents that template, space and cost share: those of the templates without tiles."""
-    kind = Bf16Geometry if isinstance(config, Bf16TilesConfig) else IntegerGeometry
-    return kind(conv, config)  # type: ignore[arg-type]  # it has all that theirs are asked for
+    return _GEOMETRIES[type(config)](conv, config)
 
 
 def cut_of(geometry: TilesGeometry) -> Cut:
@@ -70,6 +99,17 @@ def misfit(conv: ConvWorkload, config: TilesConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if config.ic_bn == 0:
         return "it reads plain NCHW, which has no rows of words"
+    return _misfit_of_tiles(conv, config)
+
+
+def misfit_of_rows(conv: ConvWorkload, config: IntegerRowsConfig | Bf16RowsConfig) -> str | None:
+    """The same of a plain image."""
+    if config.ic_bn or not has_runs(conv):
+        return "the rows of its kernel are no runs of a plain image"
+    return _misfit_of_tiles(conv, config)
+
+
+def _misfit_of_tiles(conv: ConvWorkload, config: TilesConfig) -> str | None:
     found = direct.misfit_in_groups(conv, config)
     if found is not None:
         return found
@@ -79,7 +119,7 @@ def misfit(conv: ConvWorkload, config: TilesConfig) -> str | None:
         return "its tiles do not divide the output"
     geometry = geometry_of(conv, config)
     if geometry.words > ROWS:
-        return f"its ic_bn {config.ic_bn} is more than {ROWS} words"
+        return f"its row of {geometry.ic_bn} channels is more than {ROWS} words"
     if cut_of(geometry).products > MAX_SUMS:
         return f"its sums take more than {MAX_SUMS} registers"
     return None

@@ -1,23 +1,34 @@
-"""Convolution by AMX as two implementations of conv2d: of integers, and of bf16."""
+"""Convolution by AMX as four implementations of conv2d: integers and bf16, blocked and plain."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
-from tvm_neocpu.core.machine.cpu import AVX512
-from tvm_neocpu.core.types import U8S8
-from tvm_neocpu.topi.conv2d_amx import cost, geometry, space, template
-from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx import cost, geometry, rows_of_bf16, space, template
+from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16RowsConfig,
+    Bf16TilesConfig,
+    IntegerRowsConfig,
+    IntegerTilesConfig,
+)
 from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
+from tvm_neocpu.topi.conv2d_integer_rows.implementation import INTEGER_ROWS
 from tvm_neocpu.topi.operator import Implementation
 
+Guard: TypeAlias = Callable[[ConvWorkload, Cpu], bool]
 
-def _in_tiles(other: Implementation) -> Implementation:
+
+def _in_tiles(other: Implementation, guard: Guard = space.accepts) -> Implementation:
     """What packs weights as another implementation does."""
     return replace(
         other,
-        guard=space.accepts,
+        guard=guard,
         compute=template.compute,
         schedule=template.schedule,
         cost=cost.predict_seconds,
@@ -43,4 +54,24 @@ BF16_TILES = replace(
     config_type=Bf16TilesConfig,
     space=space.bf16_space,
     label=lambda conv, config: "bf16, AMX",
+)
+INTEGER_ROWS_IN_TILES = replace(
+    _in_tiles(INTEGER_ROWS, space.accepts_image),
+    name=IntegerRowsConfig.template,
+    config_type=IntegerRowsConfig,
+    space=space.integer_rows_space,
+    misfit=geometry.misfit_of_rows,
+    label=lambda conv, config: "integer, rows, AMX",
+)
+BF16_ROWS_IN_TILES = replace(
+    _in_tiles(BF16_DIRECT, space.accepts_image),
+    name=Bf16RowsConfig.template,
+    config_type=Bf16RowsConfig,
+    space=space.bf16_rows_space,
+    pack_weight=rows_of_bf16.pack_weight,
+    packed_shape=rows_of_bf16.packed_shape,
+    misfit=geometry.misfit_of_rows,
+    types=(BF16_WEIGHTS,),
+    takes_prologue=False,
+    label=lambda conv, config: "bf16, rows, AMX",
 )

@@ -11,8 +11,16 @@ from tvm_neocpu.core.machine.dot import word_elements
 from tvm_neocpu.core.machine.matrix_unit import LANES, ROWS
 from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig, misfit
+from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16RowsConfig,
+    Bf16TilesConfig,
+    IntegerRowsConfig,
+    IntegerTilesConfig,
+    misfit,
+    misfit_of_rows,
+)
 from tvm_neocpu.topi.conv2d_direct.space import chunkings, in_blocks
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import has_runs, words_of_row
 from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS
 
 # Rows of a register tile, where it does not hold the whole image.
@@ -20,7 +28,7 @@ _HEIGHTS = (1, 2, 3, 4)
 # A product takes as long for fewer words of a block as for many.
 MIN_WORDS = 4
 
-Made = TypeVar("Made", IntegerTilesConfig, Bf16TilesConfig)
+Made = TypeVar("Made", IntegerTilesConfig, Bf16TilesConfig, IntegerRowsConfig, Bf16RowsConfig)
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -30,18 +38,41 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     return bool(_read(conv)) and bool(_written(conv))
 
 
+def accepts_image(conv: ConvWorkload, cpu: Cpu) -> bool:
+    """First convolutions whose kernel's rows fill tiles' rows, and filters tiles."""
+    if cpu.matrix is None or conv.types not in cpu.matrix.types or not has_runs(conv):
+        return False
+    return words_of_row(conv, word_elements(conv.types)) <= ROWS and bool(_written(conv))
+
+
 def integer_space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerTilesConfig, ...]:
     """All combinations of channel factors, tile sizes and parallel axes that fit."""
-    return tuple(_schedules(conv, cpu, IntegerTilesConfig))
+    return tuple(_schedules(conv, cpu, IntegerTilesConfig, _read(conv), misfit))
 
 
 def bf16_space(conv: ConvWorkload, cpu: Cpu) -> tuple[Bf16TilesConfig, ...]:
     """The same of bf16."""
-    return tuple(_schedules(conv, cpu, Bf16TilesConfig))
+    return tuple(_schedules(conv, cpu, Bf16TilesConfig, _read(conv), misfit))
 
 
-def _schedules(conv: ConvWorkload, cpu: Cpu, make: Callable[..., Made]) -> Iterator[Made]:
-    blocks = tuple(product(_read(conv), _written(conv)))
+def integer_rows_space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerRowsConfig, ...]:
+    """The same of a plain image."""
+    return tuple(_schedules(conv, cpu, IntegerRowsConfig, (0,), misfit_of_rows))
+
+
+def bf16_rows_space(conv: ConvWorkload, cpu: Cpu) -> tuple[Bf16RowsConfig, ...]:
+    """The same of bf16."""
+    return tuple(_schedules(conv, cpu, Bf16RowsConfig, (0,), misfit_of_rows))
+
+
+def _schedules(
+    conv: ConvWorkload,
+    cpu: Cpu,
+    make: Callable[..., Made],
+    read: tuple[int, ...],
+    misfit: Callable[[ConvWorkload, Made], str | None],
+) -> Iterator[Made]:
+    blocks = tuple(product(read, _written(conv)))
     for reg_m, reg_n in _tiles(conv):
         for oh_bn, parallel_oc in chunkings(conv, reg_m, cpu):
             for ic_bn, oc_bn in blocks:

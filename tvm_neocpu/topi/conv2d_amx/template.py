@@ -6,6 +6,8 @@ words of a block of channels at once, and the sums of a register tile lie in the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -14,15 +16,21 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16RowsConfig,
     Bf16TilesConfig,
+    IntegerRowsConfig,
     IntegerTilesConfig,
     TilesConfig,
     geometry_of,
 )
+from tvm_neocpu.topi.conv2d_amx.rows_of_bf16 import compute as rows_of_bf16
 from tvm_neocpu.topi.conv2d_bf16 import template as of_bf16
 from tvm_neocpu.topi.conv2d_direct.template import STORE, padded_in, tile_output
 from tvm_neocpu.topi.conv2d_integer import template as of_integers
 from tvm_neocpu.topi.conv2d_integer.template import place_copy
+from tvm_neocpu.topi.conv2d_integer_rows import template as of_rows
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsGeometry
+from tvm_neocpu.topi.conv2d_integer_rows.template import place_rows
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.instructions.plant_tiles import multiply_in_tiles
 from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
@@ -31,19 +39,24 @@ from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 # lines in each made 512x7x7->512 of integers four times slower (docs/kernels/integers.md).
 MAX_REQUESTS = 16
 # What computes in words, by the config that cuts them into tiles.
-_IN_WORDS = {IntegerTilesConfig: of_integers, Bf16TilesConfig: of_bf16}
+_COMPUTES: dict[type[TilesConfig], Callable[..., te.Tensor]] = {
+    IntegerTilesConfig: of_integers.compute,
+    Bf16TilesConfig: of_bf16.compute,
+    IntegerRowsConfig: of_rows.compute,
+    Bf16RowsConfig: rows_of_bf16,
+}
 
 
 def compute(
     data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: TilesConfig
 ) -> te.Tensor:
-    """The convolution over blocked tensors, as the template of the same types computes it.
+    """The convolution over blocked tensors, as the template of the same words computes it.
 
-    ``data``: (N, C/ic_bn, H, W, ic_bn).
+    ``data``: (N, C/ic_bn, H, W, ic_bn), or (N, C, H, W) of a plain image.
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, oc_bn) of its ``pack_weight``.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    return _IN_WORDS[type(config)].compute(data, weight, conv, config)
+    return _COMPUTES[type(config)](data, weight, conv, config)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -57,5 +70,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
     prefetch_next_panel(sch, reduction[-2], most=MAX_REQUESTS)
     multiply_in_tiles(sch, acc, chunk, reduction)
-    place_copy(sch, padded_in(sch, acc, chunk, geometry), geometry, cpu)
+    place = padded_in(sch, acc, chunk, geometry)
+    if isinstance(geometry, ImageRowsGeometry):
+        place_rows(sch, place, geometry)
+    else:
+        place_copy(sch, place, geometry, cpu)
     return output

@@ -43,14 +43,14 @@ class ImageRowsGeometry(IntegerGeometry):
 
     @property
     def inner_steps(self) -> int:
-        return words_of_row(self.conv)
+        return words_of_row(self.conv, self.config.dot)
 
     @property
-    def copied_extent(self) -> Pair:
+    def image_extent(self) -> Pair:
         """Rows and columns of the copy, with what the last word reads behind its row."""
         conv, (rows, cols) = self.conv, self.padded_extent
         top, left, bottom, right = conv.padding
-        read = (self.columns - 1) * conv.stride[1] * conv.in_channels + self.words * ELEMENTS
+        read = (self.columns - 1) * conv.stride[1] * conv.in_channels + self.words * self.config.dot
         columns = max(conv.width + left + right, cols, math.ceil(read / conv.in_channels))
         return max(conv.height + top + bottom, rows), columns
 
@@ -60,14 +60,19 @@ def row_elements(conv: ConvWorkload) -> int:
     return conv.kernel[1] * conv.in_channels
 
 
-def words_of_row(conv: ConvWorkload) -> int:
+def words_of_row(conv: ConvWorkload, elements: int = ELEMENTS) -> int:
     """Words of them; zero weights stand against what fills the last one."""
-    return math.ceil(row_elements(conv) / ELEMENTS)
+    return math.ceil(row_elements(conv) / elements)
+
+
+def has_runs(conv: ConvWorkload) -> bool:
+    """Whether the rows of the kernel are runs of a plain image."""
+    return conv.reads_plain and conv.groups == 1 and conv.dilation[1] == 1
 
 
 def saves_words(conv: ConvWorkload) -> bool:
     """Whether words of rows are fewer than those of single pixels, whose rows are unbroken."""
-    if not conv.reads_plain or conv.groups > 1 or conv.dilation[1] > 1:
+    if not has_runs(conv):
         return False
     return words_of_row(conv) < conv.kernel[1] * math.ceil(conv.in_channels / ELEMENTS)
 
@@ -76,6 +81,6 @@ def misfit(conv: ConvWorkload, config: ImageRowsConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if config.ic_bn or config.dot != ELEMENTS or config.words > 1 or config.signed:
         return "it reads plain data in single words of unsigned bytes"
-    if not conv.reads_plain or conv.dilation[1] > 1:
+    if not has_runs(conv):
         return "the rows of its kernel are no runs of a plain image"
     return integer.misfit(conv, config)

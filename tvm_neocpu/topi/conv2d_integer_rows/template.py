@@ -9,8 +9,10 @@ byte, and its four bytes may belong to two pixels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from tvm import te
+from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
@@ -39,28 +41,41 @@ def compute(
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
     geometry = ImageRowsGeometry(conv, config)
-    image = copied_in_rows(data, geometry)
+    image = copied_in_rows(data, geometry, lambda byte: byte, conv.pad_value)
 
     def product(pixel, filters):
-        n, _, row, col, step = pixel
-        first = col * conv.in_channels + step * ELEMENTS
-        elements = (image(n, row, first + at) for at in range(ELEMENTS))
-        return dot((word(*elements), weight(*filters)), weight_bits=conv.weight_bits)
+        words = word_of_row(image, pixel, geometry), weight(*filters)
+        return dot(words, weight_bits=conv.weight_bits)
 
     return summed(product, geometry)
 
 
-def copied_in_rows(data: te.Tensor, geometry: ImageRowsGeometry) -> te.Tensor:
-    """The image as (N, rows, columns x channels), padded by the zero point."""
+def word_of_row(
+    image: te.Tensor, pixel: tuple[tirx.Expr, ...], geometry: ImageRowsGeometry
+) -> tirx.Expr:
+    """The word of the copied image at (n, block, row, column, step) of :func:`.summed`."""
+    n, _, row, col, step = pixel
+    elements = geometry.config.dot
+    first = col * geometry.conv.in_channels + step * elements
+    return word(*(image(n, row, first + at) for at in range(elements)))
+
+
+def copied_in_rows(
+    data: te.Tensor, geometry: ImageRowsGeometry, element: Callable[..., tirx.Expr], outside: int
+) -> te.Tensor:
+    """The image as (N, rows, columns x channels), padded by ``outside``.
+
+    ``element`` converts a number of ``data`` to a word's element.
+    """
     conv, channels = geometry.conv, geometry.conv.in_channels
     top, left, _, _ = conv.padding
-    rows, cols = geometry.copied_extent
+    rows, cols = geometry.image_extent
 
     def copied(n, y, place):
         x, c = place // channels, place % channels
-        pixel = data(n, c, y - top, x - left)
+        pixel = element(data(n, c, y - top, x - left))
         inside = (conv.height, conv.width)
-        return inside_or((y, x), (top, left), inside, (rows, cols), pixel, conv.pad_value)
+        return inside_or((y, x), (top, left), inside, (rows, cols), pixel, outside)
 
     return te.compute((conv.batch, rows, cols * channels), copied, name=COPY)
 
@@ -69,11 +84,11 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = ImageRowsGeometry(anchor.workload, anchor.config)
     output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
-    _place_copy(sch, padded_in(sch, anchor.block, chunk, geometry), geometry)
+    place_rows(sch, padded_in(sch, anchor.block, chunk, geometry), geometry)
     return output
 
 
-def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: ImageRowsGeometry) -> None:
+def place_rows(sch: Schedule, loop: LoopRV | None, geometry: ImageRowsGeometry) -> None:
     """Inside the loop, what a pass of it reads, plane by plane.
 
     # for i: rows[i] = data[i % 3, i // 3]  ->  for x: rows[3 x] = data[0, x]; rows[3 x + 1] = ..
@@ -93,11 +108,16 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ImageRowsConfig)
 
     Channels that only fill a vector and elements that only fill a word are zero.
     """
-    geometry = ImageRowsGeometry(conv, config)
-    elements = np.zeros((*geometry.packed_shape, ELEMENTS), WEIGHT_TYPES[ELEMENTS])
+    return rows_of_words(weight, ImageRowsGeometry(conv, config), WEIGHT_TYPES[ELEMENTS])
+
+
+def rows_of_words(weight: np.ndarray, geometry: ImageRowsGeometry, kind: str) -> np.ndarray:
+    """The packed weight, whose words consist of elements of type ``kind``."""
+    conv, config, size = geometry.conv, geometry.config, geometry.config.dot
+    elements = np.zeros((*geometry.packed_shape, size), kind)
     rows = weight.transpose(0, 2, 3, 1).reshape(conv.out_channels, conv.kernel[0], -1)
-    filled = np.pad(rows, [(0, 0), (0, 0), (0, geometry.words * ELEMENTS - rows.shape[-1])])
-    blocks = geometry.out_blocks, config.oc_bn, conv.kernel[0], geometry.words, ELEMENTS
+    filled = np.pad(rows, [(0, 0), (0, 0), (0, geometry.words * size - rows.shape[-1])])
+    blocks = geometry.out_blocks, config.oc_bn, conv.kernel[0], geometry.words, size
     elements[:, 0, :, 0, :, : config.oc_bn] = filled.reshape(blocks).transpose(0, 2, 3, 1, 4)
     return elements.view(WORD_TYPE)[..., 0]
 

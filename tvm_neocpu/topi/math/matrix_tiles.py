@@ -81,7 +81,7 @@ def cut(pixels: tuple[int, int], pitch: int | None, channels: int, words: int) -
     rows, columns = pixels
     filters = math.ceil(channels / LANES)
     by_rows = _tiles(rows, columns, columns)
-    if pitch is None:
+    if pitch is None or 1 in pixels:
         return Cut(*by_rows, filters, words)
     run = _tiles(1, (rows - 1) * pitch + columns, pitch)
     if pitch > columns and len(run[0]) >= len(by_rows[0]):

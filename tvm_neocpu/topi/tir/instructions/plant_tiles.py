@@ -173,7 +173,7 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     )
     # A row's sums are those of whole lines, or others lie between them.
     whole = sums.bytes_along(rows, analyzer) == pixels[1] * apart[-1]
-    pitch, rest = divmod(data.bytes_along(rows, analyzer), apart[0])
+    pitch, rest = divmod(data.bytes_along(rows, analyzer), apart[0] or 1)
     known = pitch if whole and not rest else None
     found = cut(pixels, known, int(loops[3].extent), int(loops[0].extent))
     variables = (words, rows, columns, lanes)
