@@ -34,8 +34,8 @@ def test_what_fills_no_tiles_has_other_templates(other: ConvWorkload) -> None:
 
 
 def test_blocks_are_rows_of_words() -> None:
-    """64 bytes at most: 64 channels of 8 bits, 32 of bf16."""
+    """Products take 64 bytes at most, 64 channels of 8 bits or 32 of bf16, or several in turn."""
     assert {config.ic_bn for config in integer_space(CONV, CPU)} == {16, 32, 64}
     halves = replace(CONV, types=BF16_WEIGHTS)
-    assert {config.ic_bn for config in bf16_space(halves, CPU)} == {8, 16, 32}
+    assert {config.ic_bn for config in bf16_space(halves, CPU)} == {8, 16, 32, 64}
     assert {config.oc_bn for config in integer_space(CONV, CPU)} == {16, 32, 64}

@@ -76,7 +76,7 @@ def test_other_systems_multiply_words() -> None:
 
 
 @here
-@pytest.mark.parametrize("words", [16, 13])
+@pytest.mark.parametrize("words", [16, 13, 32])
 @pytest.mark.parametrize(
     ("conv", "reg_m", "reg_n", "oc_bn"),
     [
@@ -90,6 +90,9 @@ def test_other_systems_multiply_words() -> None:
         (convolution(U8S8, height=7, width=7, pad_value=131), 7, 7, 16),
         (convolution(U8S8, kernel=(3, 3), height=8, width=12), 3, 10, 16),
         (convolution(U8S8, height=6, width=5, padding=(1, 2, 1, 2)), 3, 7, 32),
+        # Two passes over the filters of a block, and four.
+        (convolution(U8S8, height=7, width=7), 7, 7, 32),
+        (convolution(U8S8, kernel=(1, 1), height=7, width=7), 7, 7, 64),
     ],
 )
 def test_tiles_are_exact(
@@ -104,7 +107,7 @@ def test_tiles_are_exact(
 
 @here
 @pytest.mark.parametrize("epilogue", ["none", "swish", "gate"])
-@pytest.mark.parametrize("ic_bn", [32, 16])
+@pytest.mark.parametrize("ic_bn", [32, 16, 64])
 def test_tiles_of_bf16_are_near(ic_bn: int, epilogue: str) -> None:
     conv = convolution(BF16_WEIGHTS)
     config = Bf16TilesConfig(ic_bn, 32, 14, True, 2, 7)

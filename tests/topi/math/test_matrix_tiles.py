@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.machine.matrix_unit import ROWS
-from tvm_neocpu.topi.math.matrix_tiles import cut
+from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS, cut
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,24 @@ def test_cuts(
     taken: int,
 ) -> None:
     found = cut(pixels, pitch, channels=32, words=16)
-    assert (found.starts, found.pixels, found.filters) == (starts, taken, 2)
-    assert found.products == 2 * len(starts) and found.loads == 2 + len(starts)
+    assert (found.starts, found.pixels, found.filters * found.passes) == (starts, taken, 2)
+    assert found.products <= MAX_SUMS and found.loads == found.filters + len(starts)
+
+
+@pytest.mark.parametrize(
+    ("columns", "channels", "filters", "passes"),
+    [(28, 32, 2, 1), (28, 64, 2, 2), (64, 32, 1, 2), (14, 48, 3, 1), (28, 48, 1, 3)],
+)
+def test_more_filters_than_have_registers_take_passes(
+    columns: int, channels: int, filters: int, passes: int
+) -> None:
+    found = cut((1, columns), None, channels, words=16)
+    assert (found.filters, found.passes) == (filters, passes)
+
+
+@pytest.mark.parametrize(("words", "at_once"), [(16, 16), (32, 16), (24, 12), (13, 13)])
+def test_a_product_sums_words_that_fit(words: int, at_once: int) -> None:
+    assert cut((1, 14), None, 16, words).words == at_once
 
 
 @given(rows=st.integers(1, 7), columns=st.integers(1, 64), gap=st.none() | st.integers(0, 3))

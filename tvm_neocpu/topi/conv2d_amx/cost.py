@@ -34,12 +34,12 @@ def predict_seconds(conv: ConvWorkload, config: TilesConfig, cpu: Cpu) -> float:
 def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
     """Cycles of a register tile: its reduction, and the store."""
     config, cut = geometry.config, cut_of(geometry)
-    row_bytes = float(geometry.row_bytes)
-    from_l2 = geometry.words * streamed(geometry.steps * row_bytes, row_bytes, cpu)
+    row_bytes = geometry.row_bytes / cut.passes
+    from_l2 = cut.words * streamed(geometry.steps * row_bytes, row_bytes, cpu)
     issue = overlapped(cut.products * unit.product_cycles, cut.loads * unit.load_cycles)
     step = overlapped(issue, from_l2 / cpu.l2_bytes_per_cycle)
     vectors = config.reg_m * config.reg_n * cut.filters
     stored = cut.products * unit.store_cycles + vectors * EPILOGUE_CYCLES
     if cut.gap:
         stored += vectors * PICK_CYCLES
-    return geometry.steps / geometry.words * step + stored + TILE_CYCLES
+    return cut.passes * (geometry.steps / cut.words * step + stored + TILE_CYCLES)

@@ -7,10 +7,10 @@ pixels of a block of channels, one of weights those channels of 16 filters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias, TypeVar
 
-from tvm_neocpu.core.machine.matrix_unit import LANES, ROWS
+from tvm_neocpu.core.machine.matrix_unit import LANES
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Geometry
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
@@ -66,6 +66,7 @@ class Bf16RowsGeometry(ImageRowsGeometry, Bf16Geometry):
 
 TilesConfig: TypeAlias = IntegerTilesConfig | Bf16TilesConfig
 TilesGeometry: TypeAlias = IntegerGeometry
+Packed = TypeVar("Packed", IntegerTilesConfig, Bf16TilesConfig)
 # The extents of the templates without tiles, by config.
 _GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
     IntegerTilesConfig: IntegerGeometry,
@@ -85,6 +86,11 @@ def cut_of(geometry: TilesGeometry) -> Cut:
     config = geometry.config
     pixels = config.reg_m, config.reg_n
     return cut(pixels, _pitch(geometry), config.tile_channels, geometry.words)
+
+
+def in_passes(conv: ConvWorkload, config: Packed) -> Packed:
+    """The config whose blocks are the filters of a pass: weights are packed as for that."""
+    return replace(config, oc_bn=cut_of(geometry_of(conv, config)).filters * LANES)
 
 
 def _pitch(geometry: TilesGeometry) -> int | None:
@@ -110,16 +116,13 @@ def misfit_of_rows(conv: ConvWorkload, config: IntegerRowsConfig | Bf16RowsConfi
 
 
 def _misfit_of_tiles(conv: ConvWorkload, config: TilesConfig) -> str | None:
-    found = direct.misfit_in_groups(conv, config)
-    if found is not None:
-        return found
+    reason = direct.misfit_in_groups(conv, config)
+    if reason is not None:
+        return reason
     if config.oc_lanes or config.oc_bn % LANES:
         return f"its oc_bn {config.oc_bn} is no number of tiles of {LANES} filters"
     if conv.out_height % config.reg_m or conv.out_width % config.reg_n:
         return "its tiles do not divide the output"
-    geometry = geometry_of(conv, config)
-    if geometry.words > ROWS:
-        return f"its row of {geometry.ic_bn} channels is more than {ROWS} words"
-    if cut_of(geometry).products > MAX_SUMS:
+    if cut_of(geometry_of(conv, config)).products > MAX_SUMS:
         return f"its sums take more than {MAX_SUMS} registers"
     return None

@@ -15,6 +15,7 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     Bf16TilesConfig,
     IntegerRowsConfig,
     IntegerTilesConfig,
+    in_passes,
 )
 from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
@@ -25,10 +26,14 @@ Guard: TypeAlias = Callable[[ConvWorkload, Cpu], bool]
 
 
 def _in_tiles(other: Implementation, guard: Guard = space.accepts) -> Implementation:
-    """What packs weights as another implementation does."""
+    """What packs weights as another implementation does, those of a pass in a block."""
+    pack, shape = other.pack_weight, other.packed_shape
+    assert pack is not None and shape is not None
     return replace(
         other,
         guard=guard,
+        pack_weight=lambda weight, conv, config: pack(weight, conv, in_passes(conv, config)),
+        packed_shape=lambda conv, config: shape(conv, in_passes(conv, config)),
         compute=template.compute,
         schedule=template.schedule,
         cost=cost.predict_seconds,
@@ -64,12 +69,17 @@ INTEGER_ROWS_IN_TILES = replace(
     label=lambda conv, config: "integer, rows, AMX",
 )
 BF16_ROWS_IN_TILES = replace(
-    _in_tiles(BF16_DIRECT, space.accepts_image),
+    _in_tiles(
+        replace(
+            BF16_DIRECT,
+            pack_weight=rows_of_bf16.pack_weight,
+            packed_shape=rows_of_bf16.packed_shape,
+        ),
+        space.accepts_image,
+    ),
     name=Bf16RowsConfig.template,
     config_type=Bf16RowsConfig,
     space=space.bf16_rows_space,
-    pack_weight=rows_of_bf16.pack_weight,
-    packed_shape=rows_of_bf16.packed_shape,
     misfit=geometry.misfit_of_rows,
     types=(BF16_WEIGHTS,),
     takes_prologue=False,

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvm import te
+from tvm.ir import Expr
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.matrix_unit import LANES
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
@@ -21,6 +23,7 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     IntegerRowsConfig,
     IntegerTilesConfig,
     TilesConfig,
+    cut_of,
     geometry_of,
 )
 from tvm_neocpu.topi.conv2d_amx.rows_of_bf16 import compute as rows_of_bf16
@@ -31,6 +34,7 @@ from tvm_neocpu.topi.conv2d_integer.template import place_copy
 from tvm_neocpu.topi.conv2d_integer_rows import template as of_rows
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsGeometry
 from tvm_neocpu.topi.conv2d_integer_rows.template import place_rows
+from tvm_neocpu.topi.math.matrix_tiles import Cut
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.instructions.plant_tiles import multiply_in_tiles
 from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
@@ -53,10 +57,17 @@ def compute(
     """The convolution over blocked tensors, as the template of the same words computes it.
 
     ``data``: (N, C/ic_bn, H, W, ic_bn), or (N, C, H, W) of a plain image.
-    ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, oc_bn) of its ``pack_weight``.
-    Returns (N, K/oc_bn, OH, OW, oc_bn).
+    ``weight``: (K/x, C/groups/ic_bn, R, S, words, x) of its ``pack_weight``, where x is the filters
+    of a pass, so that a pass reads them in a row. Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    return _COMPUTES[type(config)](data, weight, conv, config)
+    found = cut_of(geometry_of(conv, config))
+    passes, filters = found.passes, found.filters * LANES
+
+    def of_pass(o: Expr, *at: Expr) -> Expr:
+        *panel, c = at
+        return weight(o * passes + c // filters, *panel, c % filters)
+
+    return _COMPUTES[type(config)](data, of_pass if passes > 1 else weight, conv, config)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -65,6 +76,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     unit = cpu.unit(geometry.conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     chunk, tile, reduction = tile_output(sch, acc, geometry)
+    reduction = _in_passes(sch, acc, reduction, cut_of(geometry))
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     # The sums come from memory: a loop over pixels is no slower than all of them in a row.
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
@@ -76,3 +88,20 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     else:
         place_copy(sch, place, geometry, cpu)
     return output
+
+
+def _in_passes(sch: Schedule, acc: SBlockRV, reduction: list[LoopRV], found: Cut) -> list[LoopRV]:
+    """Cut filters and words into what tiles hold; returns the loops of the reduction.
+
+    # for yo, xo: for ico, kh, kw, ici: for yi, xi, c
+    # ->  for co: for yo, xo: for ico, kh, kw, qo, qi: for yi, xi, ci
+    """
+    *_, yo, xo, _, _, _, _, yi, xi, c = sch.get_loops(acc)
+    *outer, words = reduction
+    if steps.loop_extent(sch, words) > found.words:
+        qo, words = steps.split_off(sch, words, found.words)
+        outer.append(qo)
+    if found.passes > 1:
+        co, ci = steps.split_off(sch, c, found.filters * LANES)
+        sch.reorder(co, yo, xo, *outer, words, yi, xi, ci)
+    return [*outer, words]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tvm import tirx
 from tvm.ir import Expr, StringImm
@@ -16,6 +17,7 @@ from tvm.tirx import AssertStmt, Bind, Buffer, BufferStore, Evaluate, Stmt
 from tvm_neocpu.core.machine.amx_permission import REQUEST
 from tvm_neocpu.core.machine.dot import WORD_BYTES
 from tvm_neocpu.core.machine.matrix_unit import LANES, ROW_BYTES, ROWS
+from tvm_neocpu.core.network.layout import largest_factor
 
 # Eight registers: four for sums, then two for data and two for weights.
 MAX_SUMS, _IN_TURN = 4, 2
@@ -25,6 +27,8 @@ _FIRST_WEIGHTS = _FIRST_DATA + _IN_TURN
 PRODUCTS = {4: "tdpbusd", 2: "tdpbf16ps"}
 # What LLVM's configuration of the registers is stored as: 64 bytes.
 CONFIGURATION = "int32", 16
+# The first pixel (row, column) of each tile, and the pixels of one.
+Tiles: TypeAlias = tuple[tuple[tuple[int, int], ...], int]
 _REFUSED = "Linux does not let this process use AMX; build for this CPU with -mattr=-amx-tile"
 
 
@@ -35,7 +39,8 @@ class Cut:
     ``starts``: (row, column) of the first pixel of each tile of data; each has ``pixels`` of them.
     ``filters``: tiles of weights; ``words`` that each product sums. The last tile of data may
     overlap the one before it, whose pixels are computed twice then. ``gap``: where tiles run on
-    from row to row, the pixels of the image between two rows, whose sums nobody wants.
+    from row to row, the pixels of the image between two rows, whose sums nobody wants. ``passes``:
+    a register tile of more filters than have registers is computed in several.
     """
 
     starts: tuple[tuple[int, int], ...]
@@ -43,6 +48,7 @@ class Cut:
     filters: int
     words: int
     gap: int = 0
+    passes: int = 1
 
     @property
     def products(self) -> int:
@@ -76,20 +82,29 @@ def cut(pixels: tuple[int, int], pitch: int | None, channels: int, words: int) -
 
     ``pitch``: pixels from a row's first one to the next row's, as they lie in memory; ``None``
     where that is no whole number. Of 7x7 pixels of a padded image, whose rows have 9, four tiles
-    of 16 cover the 61 from the first to the last, where rows of 7 would be seven tiles.
+    of 16 cover the 61 from the first to the last, where rows of 7 would be seven tiles. ``words``
+    of a block: a product sums as many of them as divide it and fit.
     """
-    rows, columns = pixels
+    (starts, taken), gap = _tiles_of(pixels, pitch)
     filters = math.ceil(channels / LANES)
+    at_once = largest_factor(filters, max(1, MAX_SUMS // len(starts)))
+    words = largest_factor(words, ROWS)
+    return Cut(starts, taken, at_once, words, gap, filters // at_once)
+
+
+def _tiles_of(pixels: tuple[int, int], pitch: int | None) -> tuple[Tiles, int]:
+    """The tiles of data, and the gap that they run over."""
+    rows, columns = pixels
     by_rows = _tiles(rows, columns, columns)
     if pitch is None or 1 in pixels:
-        return Cut(*by_rows, filters, words)
+        return by_rows, 0
     run = _tiles(1, (rows - 1) * pitch + columns, pitch)
     if pitch > columns and len(run[0]) >= len(by_rows[0]):
-        return Cut(*by_rows, filters, words)
-    return Cut(*run, filters, words, pitch - columns)
+        return by_rows, 0
+    return run, pitch - columns
 
 
-def _tiles(lines: int, length: int, pitch: int) -> tuple[tuple[tuple[int, int], ...], int]:
+def _tiles(lines: int, length: int, pitch: int) -> Tiles:
     """The tiles' first pixels and what each of them takes, of lines of rows ``pitch`` apart."""
     count = math.ceil(length / ROWS)
     taken = math.ceil(length / count)

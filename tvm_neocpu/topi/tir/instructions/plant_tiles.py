@@ -165,19 +165,22 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     update = innermost_block(step)
     assert update is not None, "a reduction ends in a block"
     data, weights, sums, elements = _operands(update)
-    pixels = int(loops[1].extent), int(loops[2].extent)
+    summed, *pixels, channels = (int(loop.extent) for loop in loops)
     apart = (
         data.bytes_along(columns, analyzer),
         weights.bytes_along(words, analyzer),
-        sums.bytes_along(columns, analyzer),
+        # TVM keeps no more sums than those of a register tile.
+        channels * item_bytes(str(sums.buffer.dtype)),
     )
-    # A row's sums are those of whole lines, or others lie between them.
-    whole = sums.bytes_along(rows, analyzer) == pixels[1] * apart[-1]
+    between = (sums.bytes_along(each, analyzer) for each in (rows, columns))
+    # Whether a row of them is a line of the output.
+    whole = next(between) == pixels[1] * next(between)
     pitch, rest = divmod(data.bytes_along(rows, analyzer), apart[0] or 1)
     known = pitch if whole and not rest else None
-    found = cut(pixels, known, int(loops[3].extent), int(loops[0].extent))
+    extents = pixels[0], pixels[1]
+    found = cut(extents, known, channels, summed)
     variables = (words, rows, columns, lanes)
-    return _Tile(variables, data, weights, sums, apart, elements, pixels, found)
+    return _Tile(variables, data, weights, sums, apart, elements, extents, found)
 
 
 def _operands(update: SBlockRealize) -> tuple[_Access, _Access, _Access, int]:

@@ -15,18 +15,20 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tvm import tirx
-from tvm.ir import Expr
+from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
+from tvm.sym import Analyzer
 from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
-from tvm_neocpu.topi.tir.loops.affine import uses
+from tvm_neocpu.topi.tir.loops.affine import replaced, uses
 from tvm_neocpu.topi.tir.loops.loop_nests import (
     REDUCE_AXIS,
     innermost_block,
+    loops_of,
     position,
     weight_read,
 )
@@ -144,7 +146,8 @@ def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int, most: in
     read = weight_read(update)
     if read is None or buffer_bytes(read.source) < MIN_PREFETCHED_BYTES:
         return None
-    weight, axes = read.source, _bound_axes(update, read)
+    around = (*loops, *loops_of(loops[-1].body))
+    weight, axes = read.source, _bound_axes(update, read, around)
     if axes is None:
         return None
     panel_index, walked = axes
@@ -168,7 +171,7 @@ def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int, most: in
 
 
 def _bound_axes(
-    update: SBlockRealize, weight: BufferRegion
+    update: SBlockRealize, weight: BufferRegion, loops: tuple[For, ...]
 ) -> tuple[tuple[Expr, ...], set[Expr]] | None:
     """(index of the panel, variables that walk through it) of the weights.
 
@@ -181,8 +184,19 @@ def _bound_axes(
     outside = next((at for at, axis in enumerate(axes) if axis in reduced), 0)
     if not outside or any(axis not in reduced for axis in axes[outside:-1]):
         return None
-    panel_index = tuple(bound.get(axis, axis) for axis in axes[:outside])
+    panel_index = tuple(
+        bound[axis] if axis in bound else _simplified(replaced(axis, bound), loops)
+        for axis in axes[:outside]
+    )
     return panel_index, {bound[axis] for axis in axes[outside:-1]}
+
+
+def _simplified(index: Expr, loops: tuple[For, ...]) -> Expr:
+    """``2 * o + co`` of ``2 * o + (32 * co + ci) // 32``: a block whose panels are parts of it."""
+    analyzer = Analyzer()
+    for loop in loops:
+        analyzer.bind(loop.loop_var, Range(0, int(loop.extent)))
+    return analyzer.simplify(index)
 
 
 def _without_factor(axis: Expr) -> Expr:
