@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import tvm
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from tvm import tirx
 
 from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16, DotProduct
+from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.workload import Workload
@@ -38,7 +40,7 @@ SHAPE = (1, 16, 15, 13)
 def here(fast: DotProduct = FAST) -> CompileTarget:
     target = parse_target("llvm -num-cores=1")
     others = (dot for dot in target.cpu.dots if not dot.multiplies(BF16_WEIGHTS))
-    return replace(target, cpu=replace(target.cpu, dots=(fast, *others)))
+    return replace(target, cpu=replace(target.cpu, dots=(fast, *others), matrix=None))
 
 
 def separable() -> onnx.ModelProto:
@@ -69,7 +71,10 @@ def planned(model: onnx.ModelProto, target: CompileTarget) -> tuple[tvm.IRModule
 
 def anchors(model: onnx.ModelProto, target: CompileTarget) -> list[tuple[Workload, Config]]:
     """What the functions of the lowered network compute, and how."""
-    mod, plan = planned(model, target)
+    return lowered(*planned(model, target), target)
+
+
+def lowered(mod: tvm.IRModule, plan: Plan, target: CompileTarget) -> list[tuple[Workload, Config]]:
     graph = ExtractConvGraph(target.cpu)(mod)
     altered = apply_plan(mod, plan, target.cpu)
     computed = compute_templates(altered, plan.by_layout(graph), target.cpu)
@@ -133,3 +138,54 @@ def test_what_no_layer_makes_stays_in_fp32() -> None:
     x = net("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
     found = anchors(net.model(net.conv(x, 48, 32)), here())
     assert all(workload.types != BF16_MAPS for workload, _ in found)
+
+
+def in_tiles() -> CompileTarget:
+    """A CPU that multiplies tiles of bf16; loops stand in for its unit."""
+    target, unit = here(), MatrixUnit((BF16_WEIGHTS, BF16_MAPS), is_plain=True)
+    return replace(target, cpu=replace(target.cpu, matrix=unit))
+
+
+def residual() -> onnx.ModelProto:
+    """Two blocks whose sums are read by the next layer and by the next sum; a shortcut of 1x1."""
+    net = Net(SHAPE, biases=True)
+    x = net("Relu", net.conv("data", 16, 32))
+    for channels, inputs, stride in ((32, 32, 1), (64, 32, 2)):
+        y = net("Relu", net.conv(x, inputs, channels, 3, strides=[stride, stride]))
+        y = net.conv(y, channels, channels, 3)
+        if stride > 1:
+            x = net.conv(x, inputs, channels, 1, strides=[stride, stride])
+        x = net("Relu", net("Add", y, x))
+    return net.model(net.conv(x, 64, 48))
+
+
+def test_sums_are_stored_so_where_bytes_decide() -> None:
+    """All layers but the first read bf16; elsewhere only what one layer reads, and no sum."""
+    for target, wide in ((in_tiles(), 1), (here(), 4)):
+        found = [w.types for w, _ in anchors(residual(), target)]
+        assert found.count(BF16_WEIGHTS) == wide and found.count(BF16_MAPS) == 7 - wide
+
+
+def test_what_a_sum_reads_is_rounded_and_widened() -> None:
+    model = residual()
+    found, exact = run(model, in_tiles()), run_exactly(model)
+    assert relative_error(found, exact) < 1e-2
+    assert relative_error(found, exact) < 1.5 * relative_error(run(model, here()), exact)
+
+
+def test_a_bound_on_the_error_leaves_sums_as_they_are() -> None:
+    """What it bounds is the error of rounding layers' data and weights."""
+    target = in_tiles()
+    mod, plan = planned(residual(), target)
+    found = lowered(mod.without_attr("neocpu_half_weights"), plan, target)
+    assert [workload.types for workload, _ in found].count(BF16_WEIGHTS) == 4
+
+
+def run_exactly(model: onnx.ModelProto) -> NDArray[np.float32]:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    data = np.random.default_rng(1).normal(size=SHAPE).astype("float32")
+    return np.array(session.run(None, {"data": data})[0])
+
+
+def relative_error(found: NDArray[np.float32], exact: NDArray[np.float32]) -> float:
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))

@@ -93,6 +93,7 @@ def test_other_systems_multiply_words() -> None:
         # Two passes over the filters of a block, and four.
         (convolution(U8S8, height=7, width=7), 7, 7, 32),
         (convolution(U8S8, kernel=(1, 1), height=7, width=7), 7, 7, 64),
+        (convolution(U8S8, kernel=(1, 1), stride=(2, 2), height=14, width=14), 7, 7, 32),
     ],
 )
 def test_tiles_are_exact(

@@ -18,11 +18,14 @@ from tvm import relax, te
 
 from tvm_neocpu.codegen.late_weights import MIN_BYTES, LateWeight, is_late, late_weights
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.core.network.candidate import layouts_of
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.network.workload import Operand, Role, Workload
+from tvm_neocpu.core.types import BF16_MAPS
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
+from tvm_neocpu.relay_passes.ir.half_weights import half_weights
 from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.lowering.lowered_before import (
@@ -31,7 +34,12 @@ from tvm_neocpu.relay_passes.lowering.lowered_before import (
     is_static,
 )
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
-from tvm_neocpu.relay_passes.lowering.rounded_maps import over_stored, rounded_maps, stored_as_bf16
+from tvm_neocpu.relay_passes.lowering.rounded_maps import (
+    SUM,
+    StoredMaps,
+    over_stored,
+    rounded_maps,
+)
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
 from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
@@ -73,18 +81,26 @@ class LowerToTemplates:
         known = KnownFunctions() if self.before is None else self.before.functions
         uses, rounded = count_module_uses(mod), frozenset[relax.Var]()
         if self.before is None:  # else layers are timed by themselves, and read what any may store
-            rounded = rounded_maps(mod, uses, self._implementation)
-        lower = partial(self._lower, uses, known, rounded)
+            sums = self._rounds_sums(mod)
+            rounded = rounded_maps(mod, uses, self._implementation, sums)
+        stored = StoredMaps(rounded)
+        lower = partial(self._lower, uses, known, stored)
         legalize = {form.op: lower for form in forms()}
         legalize[RECURRENCE] = partial(lower_recurrence, self.cpu)
+        legalize[SUM] = stored.add
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
         return remove_dead_code(lowered)
+
+    def _rounds_sums(self, mod: tvm.IRModule) -> bool:
+        """Whether bytes decide, and nobody bounds the error."""
+        half, unit = half_weights(mod), self.cpu.matrix
+        return half == BF16 and unit is not None and BF16_MAPS in unit.types
 
     def _lower(
         self,
         uses: Mapping[relax.Var, int],
         known: KnownFunctions,
-        rounded: frozenset[relax.Var],
+        stored: StoredMaps,
         builder: relax.BlockBuilder,
         call: relax.Call,
     ) -> relax.Expr:
@@ -97,8 +113,8 @@ class LowerToTemplates:
             return call
         entry = implementation_of(config)
         data, *others = form.tensors(call)
-        if data in rounded:
-            data, workload = stored_as_bf16(builder, data), over_stored(workload)
+        if data in stored.maps:
+            data, workload = stored.read(builder, data), over_stored(workload)
         read = read_prologue(data, builder.lookup_binding, uses) if entry.takes_prologue else None
         prologue = read or Prologue((data,), ())
         arguments = [

@@ -5,60 +5,133 @@
 
 The same numbers are multiplied; the map takes half the bytes, and the layer that makes it rounds
 whole vectors on their way to memory, in place of a copy in front of the layer that reads it.
+
+Where products take a few cycles of a matrix unit, bytes decide. There the trunk of a residual
+network is stored so, too, if bf16 was asked for without a bound on the error: a sum adds what it
+reads, rounded, to what a layer makes.
+
+    y = relu(conv2d(x, V) + t)         y = bf16(relu(conv2d(x, V) + fp32(t)))
+    z = conv2d(bf16(y), W) + y  ->     z = conv2d(y, W) + fp32(y)
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import tvm
 from tvm import relax, te
+from tvm.ir import Expr
 
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
-from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
+from tvm_neocpu.relay_passes.ir.exprs import op_name, operands, static_shape
 from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.operators.call_form import ELEMENTWISE, OUT_ELEMWISE_FUSABLE, CallForm
 from tvm_neocpu.relay_passes.operators.table import read_call
-from tvm_neocpu.topi.math.bf16_products import rounded_bits
+from tvm_neocpu.topi.math.bf16_products import SUM_TYPE, rounded_bits
+from tvm_neocpu.topi.math.half_precision import widened
 from tvm_neocpu.topi.operator import Implementation
 
 # What TVM fuses with the layer in front of it, and rounding with that.
 EPILOGUES = UNARY | BINARY
+SUM = "relax.add"
 
 # The implementation of a call of a form; ``None`` where no template takes it.
 ImplementationOf = Callable[[relax.Call, CallForm, Workload], Implementation | None]
 
 
 def rounded_maps(
-    mod: tvm.IRModule, uses: Mapping[relax.Var, int], implementation: ImplementationOf
+    mod: tvm.IRModule,
+    uses: Mapping[relax.Var, int],
+    implementation: ImplementationOf,
+    sums: bool = False,
 ) -> frozenset[relax.Var]:
     """The variables of a module with layouts that are to be stored as bf16.
 
-    ``uses``: how often each of its variables is read.
+    ``uses``: how often each of its variables is read. ``sums``: whether those that have several
+    readers are among them, and those that are added to what a layer makes.
     """
-    found = set()
+    found: set[relax.Var] = set()
     for _, function in relax_functions(mod):
         for region in regions_of(function):
             made = {binding.var: binding.value for binding in region.bindings}
+            places = {var: place for place, var in enumerate(made)}
+            readers: dict[relax.Var, int] = defaultdict(int)
             for value in made.values():
                 data = _rounded_by(value, implementation)
-                if data in made and uses[data] == 1 and _is_made_by_layer(data, made, uses):
-                    found.add(data)
+                if data in made:
+                    readers[data] += 1
+                for read in _added(value, made, uses, places) if sums else ():
+                    readers[read] += 1
+            found |= {
+                data
+                for data, count in readers.items()
+                if count == uses[data] and (sums or count == 1)
+                if _is_made_by_layer(data, made, uses)
+            }
     return frozenset(found)
 
 
-def stored_as_bf16(builder: relax.BlockBuilder, data: relax.Expr) -> relax.Var:
-    """The map's bits, rounded to nearest: a call that the layer in front takes along."""
+def _added(
+    value: relax.Expr,
+    made: Mapping[relax.Var, relax.Expr],
+    uses: Mapping[relax.Var, int],
+    places: Mapping[relax.Var, int],
+) -> tuple[relax.Var, ...]:
+    """The map that a sum adds to what a layer makes later, whose epilogue the sum becomes."""
+    if op_name(value) != SUM:
+        return ()
+    first, last = sorted(value.args, key=lambda each: places.get(each, -1))
+    same = first in made and last in made and static_shape(first) == static_shape(last)
+    if not same or uses[last] > 1 or not _is_made_by_layer(last, made, uses):
+        return ()
+    return (first,)
 
-    def rounded(wide: te.Tensor) -> te.Tensor:
-        return te.compute(wide.shape, lambda *at: rounded_bits(wide(*at)), name="T_bf16")
+
+@dataclass
+class StoredMaps:
+    """The bits of maps that are stored as bf16, made where the first reader stands."""
+
+    maps: frozenset[relax.Var]
+    bits: dict[relax.Var, relax.Var] = field(default_factory=dict)
+
+    def read(self, builder: relax.BlockBuilder, data: relax.Expr) -> relax.Var:
+        """The map's bits, rounded to nearest: a call that the layer in front takes along."""
+        if data not in self.bits:
+            self.bits[data] = _elementwise(builder, data, rounded_bits, "bf16")
+        return self.bits[data]
+
+    def add(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        """A sum that reads such maps widened: a call that the sum takes along."""
+        if not any(each in self.maps for each in call.args):
+            return call
+        return relax.op.add(
+            *(
+                _elementwise(builder, self.read(builder, each), _widened, "fp32")
+                if each in self.maps
+                else each
+                for each in call.args
+            )
+        )
+
+
+def _widened(bits: Expr) -> Expr:
+    return widened(bits, SUM_TYPE)
+
+
+def _elementwise(
+    builder: relax.BlockBuilder, data: relax.Expr, of: Callable[[Expr], Expr], name: str
+) -> relax.Var:
+    def compute(tensor: te.Tensor) -> te.Tensor:
+        return te.compute(tensor.shape, lambda *at: of(tensor(*at)), name=f"T_{name}")
 
     attrs = {"op_pattern": ELEMENTWISE}
-    call = builder.call_te(rounded, data, primfunc_name_hint="bf16", primfunc_attrs=attrs)
-    return builder.emit(call)
+    return builder.emit(
+        builder.call_te(compute, data, primfunc_name_hint=name, primfunc_attrs=attrs)
+    )
 
 
 def over_stored(workload: Workload) -> Workload:

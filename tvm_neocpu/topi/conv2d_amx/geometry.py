@@ -57,6 +57,23 @@ class Bf16RowsConfig(Bf16TilesConfig):
     template: ClassVar[str] = "conv2d_NCHWc_bf16_rows_amx"
 
 
+class _Gathered(IntegerGeometry):
+    """The pixels that a strided 1x1 kernel reads are copied side by side: 49 are four tiles."""
+
+    @property
+    def is_padded(self) -> bool:
+        conv = self.conv
+        return super().is_padded or (conv.kernel == (1, 1) and conv.stride != (1, 1))
+
+
+class IntegerTilesGeometry(_Gathered):
+    """Words of four elements."""
+
+
+class Bf16TilesGeometry(_Gathered, Bf16Geometry):
+    """Words of two elements."""
+
+
 @dataclass(frozen=True)
 class Bf16RowsGeometry(ImageRowsGeometry, Bf16Geometry):
     """Words of two elements of a kernel's row: 11 of 7 columns x 3 channels."""
@@ -69,8 +86,8 @@ TilesGeometry: TypeAlias = IntegerGeometry
 Packed = TypeVar("Packed", IntegerTilesConfig, Bf16TilesConfig)
 # The extents of the templates without tiles, by config.
 _GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
-    IntegerTilesConfig: IntegerGeometry,
-    Bf16TilesConfig: Bf16Geometry,
+    IntegerTilesConfig: IntegerTilesGeometry,
+    Bf16TilesConfig: Bf16TilesGeometry,
     IntegerRowsConfig: ImageRowsGeometry,
     Bf16RowsConfig: Bf16RowsGeometry,
 }

@@ -12,6 +12,7 @@ from tvm import te
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16RowsConfig, Bf16RowsGeometry
 from tvm_neocpu.topi.conv2d_direct.template import summed
+from tvm_neocpu.topi.conv2d_integer.template import Weight
 from tvm_neocpu.topi.conv2d_integer_rows.template import (
     copied_in_rows,
     rows_of_words,
@@ -21,16 +22,12 @@ from tvm_neocpu.topi.math.bf16_products import bf16_dot, rounded_bits
 from tvm_neocpu.topi.math.half_precision import BITS, as_packed
 
 
-def compute(
-    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: Bf16RowsConfig
-) -> te.Tensor:
+def computed(data: te.Tensor, weight: Weight, geometry: Bf16RowsGeometry) -> te.Tensor:
     """``data``: fp32 (N, C, H, W); ``weight``: (K/oc_bn, 1, R, 1, words, oc_bn).
 
     Returns fp32 (N, K/oc_bn, OH, OW, oc_bn).
     """
-    geometry = Bf16RowsGeometry(conv, config)
     image = copied_in_rows(data, geometry, rounded_bits, outside=0)
-
     return summed(
         lambda pixel, filters: bf16_dot(word_of_row(image, pixel, geometry), weight(*filters)),
         geometry,

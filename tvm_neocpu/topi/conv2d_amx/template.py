@@ -17,6 +17,7 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.matrix_unit import LANES
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx import rows_of_bf16
 from tvm_neocpu.topi.conv2d_amx.geometry import (
     Bf16RowsConfig,
     Bf16TilesConfig,
@@ -26,7 +27,6 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     cut_of,
     geometry_of,
 )
-from tvm_neocpu.topi.conv2d_amx.rows_of_bf16 import compute as rows_of_bf16
 from tvm_neocpu.topi.conv2d_bf16 import template as of_bf16
 from tvm_neocpu.topi.conv2d_direct.template import STORE, padded_in, tile_output
 from tvm_neocpu.topi.conv2d_integer import template as of_integers
@@ -44,10 +44,10 @@ from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 MAX_REQUESTS = 16
 # What computes in words, by the config that cuts them into tiles.
 _COMPUTES: dict[type[TilesConfig], Callable[..., te.Tensor]] = {
-    IntegerTilesConfig: of_integers.compute,
-    Bf16TilesConfig: of_bf16.compute,
-    IntegerRowsConfig: of_rows.compute,
-    Bf16RowsConfig: rows_of_bf16,
+    IntegerTilesConfig: of_integers.computed,
+    Bf16TilesConfig: of_bf16.computed,
+    IntegerRowsConfig: of_rows.computed,
+    Bf16RowsConfig: rows_of_bf16.computed,
 }
 
 
@@ -60,14 +60,15 @@ def compute(
     ``weight``: (K/x, C/groups/ic_bn, R, S, words, x) of its ``pack_weight``, where x is the filters
     of a pass, so that a pass reads them in a row. Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    found = cut_of(geometry_of(conv, config))
+    geometry = geometry_of(conv, config)
+    found = cut_of(geometry)
     passes, filters = found.passes, found.filters * LANES
 
     def of_pass(o: Expr, *at: Expr) -> Expr:
         *panel, c = at
         return weight(o * passes + c // filters, *panel, c % filters)
 
-    return _COMPUTES[type(config)](data, of_pass if passes > 1 else weight, conv, config)
+    return _COMPUTES[type(config)](data, of_pass if passes > 1 else weight, geometry)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

@@ -17,7 +17,12 @@ from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config, Bf16Geometry
 from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
-from tvm_neocpu.topi.conv2d_integer.template import copied_in_words, panels_of_words, place_copy
+from tvm_neocpu.topi.conv2d_integer.template import (
+    Weight,
+    copied_in_words,
+    panels_of_words,
+    place_copy,
+)
 from tvm_neocpu.topi.math.bf16_products import bf16_dot, rounded_bits
 from tvm_neocpu.topi.math.dot_products import word
 from tvm_neocpu.topi.math.half_precision import BITS, as_packed
@@ -33,7 +38,12 @@ def compute(
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels) of :func:`pack_weight`.
     Returns fp32 (N, K/oc_bn, OH, OW, oc_bn).
     """
-    geometry = Bf16Geometry(conv, config)
+    return computed(data, weight, Bf16Geometry(conv, config))
+
+
+def computed(data: te.Tensor, weight: Weight, geometry: Bf16Geometry) -> te.Tensor:
+    """The same of a geometry like this one's."""
+    config = geometry.config
     element = (lambda bits: bits) if geometry.reads_bf16 else rounded_bits
     image = copied_in_words(data, geometry, element, outside=0) if geometry.is_padded else data
 

@@ -9,6 +9,7 @@ point, filled up.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from tvm import te, tirx
@@ -32,6 +33,8 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders, inside_or, place_padding
 
 COPY = "conv2d_words"
+# The packed weight, or what finds its elements.
+Weight: TypeAlias = Callable[..., tirx.Expr]
 
 
 def compute(
@@ -43,7 +46,12 @@ def compute(
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels) of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    geometry = IntegerGeometry(conv, config)
+    return computed(data, weight, IntegerGeometry(conv, config))
+
+
+def computed(data: te.Tensor, weight: Weight, geometry: IntegerGeometry) -> te.Tensor:
+    """The same of a geometry like this one's."""
+    conv, config = geometry.conv, geometry.config
 
     def element(code):
         return shifted(code) if config.signed else code.astype(geometry.data_type)

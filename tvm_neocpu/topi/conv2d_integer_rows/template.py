@@ -21,6 +21,7 @@ from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
+from tvm_neocpu.topi.conv2d_integer.template import Weight
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import (
     ELEMENTS,
     ImageRowsConfig,
@@ -40,7 +41,12 @@ def compute(
 
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    geometry = ImageRowsGeometry(conv, config)
+    return computed(data, weight, ImageRowsGeometry(conv, config))
+
+
+def computed(data: te.Tensor, weight: Weight, geometry: ImageRowsGeometry) -> te.Tensor:
+    """The same of a geometry like this one's."""
+    conv = geometry.conv
     image = copied_in_rows(data, geometry, lambda byte: byte, conv.pad_value)
 
     def product(pixel, filters):

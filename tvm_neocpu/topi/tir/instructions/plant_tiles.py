@@ -27,7 +27,7 @@ from tvm_neocpu.core.machine.matrix_unit import LANES
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.math import dot_products, matrix_tiles
 from tvm_neocpu.topi.math.bf16_products import BF16_DOT
-from tvm_neocpu.topi.math.matrix_tiles import Cut, cut
+from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS, Cut, cut
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.loops.affine import contains, is_call, replaced, store_of, stride
 from tvm_neocpu.topi.tir.loops.loop_nests import innermost_block, loops_of
@@ -179,6 +179,7 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     known = pitch if whole and not rest else None
     extents = pixels[0], pixels[1]
     found = cut(extents, known, channels, summed)
+    assert found.products <= MAX_SUMS, "a config that no cut fits is a misfit"
     variables = (words, rows, columns, lanes)
     return _Tile(variables, data, weights, sums, apart, elements, extents, found)
 
