@@ -13,6 +13,7 @@ from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import IntegerTilesConfig
+from tvm_neocpu.topi.conv2d_amx.implementation import INTEGER_TILES
 from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.instructions.plant_tiles import plant_tiles
@@ -22,9 +23,9 @@ CONV = ConvWorkload(1, 128, 1, 28, 32, (1, 1), types=U8S8)
 CONFIG = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=28)
 
 
-def lines(cpu: Cpu) -> list[str]:
+def lines(cpu: Cpu, conv: ConvWorkload = CONV, config: IntegerTilesConfig = CONFIG) -> list[str]:
     """What the scheduled function does in order, without blocks, indices and types."""
-    func = schedule_blocks(unscheduled(CONV, CONFIG), cpu)
+    func = schedule_blocks(unscheduled(conv, config), cpu)
     return [line.strip() for line in func.script().splitlines()]
 
 
@@ -75,6 +76,31 @@ def test_shapes_of_the_registers() -> None:
     assert len(stored) == 64 and stored[0] == 1
     assert stored[16:32] == (64).to_bytes(2, "little") * 8
     assert list(stored[48:56]) == [14] * 4 + [14] * 2 + [16] * 2
+
+
+def test_tiles_that_run_on_leave_sums_between_rows_behind() -> None:
+    """61 pixels of a padded 7x7 image: tiles of 16 from 0, 16, 32 and 45 on, 9 to a row."""
+    conv = replace(CONV, height=7, width=7, kernel=(3, 3), padding=(1, 1, 1, 1))
+    found = lines(CPU, conv, IntegerTilesConfig(ic_bn=64, oc_bn=16, reg_n=7, reg_m=7))
+    stored = [line for line in found if "tilestored64" in line]
+    starts = [re.search(r"matrix_run\[(\d+), 0\]", line).group(1) for line in stored]
+    assert starts == ["0", "16", "32", "45"]
+    (picked,) = [line for line in found if " = matrix_run[" in line]
+    assert picked.startswith("conv2d_acc_local[") and "[y * T.int64(9) + x, lane]" in picked
+    assert sum("tdpbusd" in line for line in found) == 4
+
+
+def test_a_pass_reads_weights_of_its_own() -> None:
+    """Two passes over the 32 filters of a block, outside the tiles; each asks for the next one's
+    panel."""
+    conv = replace(CONV, in_channels=1024, height=7, width=7, out_channels=512)
+    config = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=7, reg_m=7)
+    assert INTEGER_TILES.packed_shape(conv, config) == (32, 16, 1, 1, 16, 16)
+    found = lines(CPU, conv, config)
+    (load,) = [line for line in found if "tileloadd64" in line and "weight[" in line]
+    assert "weight[i1 * 2 + T.Add(i4_0 * 16, 0) // 16, ico" in load
+    asked = [line for line in found if "prefetch(" in line and "weight[" in line]
+    assert asked and all("weight[i1 * 2 + i4_0, 0" in line for line in asked)
 
 
 def test_loops_stand_in_for_a_unit_that_is_not_there() -> None:
