@@ -18,7 +18,12 @@ from emulation.kernels import arm, executing
 from samples import BIAS, check
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
+from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16RowsConfig,
+    Bf16TilesConfig,
+    IntegerRowsConfig,
+    IntegerTilesConfig,
+)
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
@@ -50,6 +55,7 @@ QUICK = {
 # temporaries; bf16 takes vdpbf16ps; AMX is x86's.
 X86_ONLY = {
     *(IntegerTilesConfig.template, Bf16TilesConfig.template),
+    *(IntegerRowsConfig.template, Bf16RowsConfig.template),
     *(SplitConfig.template, ImageRowsConfig.template, Bf16Config.template),
     *(Bf16WinogradConfig.template, Bf16DenseConfig.template),
 }

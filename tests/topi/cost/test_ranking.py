@@ -59,6 +59,7 @@ def test_a_large_concat_is_read_in_chunks_of_rows() -> None:
     """SegFormer's head reads 17 MB of a concat: a pass that copies it takes long."""
     conv = ConvWorkload(1, 1024, 64, 64, 256, (1, 1))
     cpu = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu.with_cores(1)
+    cpu = replace(cpu, l1=32 << 10, l2=1 << 20, l3=32 << 20)  # whatever this machine has
     stored, read_through = (
         best_per_layout(conv, cpu, computes_data=computes) for computes in (False, True)
     )
