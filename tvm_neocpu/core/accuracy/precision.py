@@ -146,7 +146,7 @@ def half_line(precision: str, cpu: Cpu) -> str:
 
 def _multiplies_bf16(cpu: Cpu) -> str:
     """The fastest of what does."""
-    if cpu.matrix is not None and BF16_WEIGHTS in cpu.matrix.types:
+    if cpu.multiplies_tiles(BF16_WEIGHTS):
         return "AMX"
     return "" if cpu.bf16 is None else cpu.bf16.name
 

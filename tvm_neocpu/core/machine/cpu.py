@@ -204,6 +204,10 @@ class Cpu:
         """What multiplies pairs of bf16; ``None`` for a CPU without such an instruction."""
         return next((dot for dot in self.dots if dot.multiplies(BF16_WEIGHTS)), None)
 
+    def multiplies_tiles(self, types: Types) -> bool:
+        """Whether its matrix unit multiplies such types."""
+        return self.matrix is not None and types in self.matrix.types
+
     def multiply_adds_per_cycle(self, types: str | Types) -> float:
         """Products that one core adds to accumulators in a cycle, of one type or a workload's."""
         if isinstance(types, str):

@@ -93,8 +93,7 @@ class LowerToTemplates:
 
     def _rounds_sums(self, mod: tvm.IRModule) -> bool:
         """Whether bytes decide, and nobody bounds the error."""
-        half, unit = half_weights(mod), self.cpu.matrix
-        return half == BF16 and unit is not None and BF16_MAPS in unit.types
+        return half_weights(mod) == BF16 and self.cpu.multiplies_tiles(BF16_MAPS)
 
     def _lower(
         self,

@@ -47,7 +47,7 @@ def rounded_maps(
     mod: tvm.IRModule,
     uses: Mapping[relax.Var, int],
     implementation: ImplementationOf,
-    sums: bool = False,
+    sums: bool,
 ) -> frozenset[relax.Var]:
     """The variables of a module with layouts that are to be stored as bf16.
 

@@ -84,7 +84,7 @@ class Bf16RowsGeometry(ImageRowsGeometry, Bf16Geometry):
 TilesConfig: TypeAlias = IntegerTilesConfig | Bf16TilesConfig
 TilesGeometry: TypeAlias = IntegerGeometry
 Packed = TypeVar("Packed", IntegerTilesConfig, Bf16TilesConfig)
-# The extents of the templates without tiles, by config.
+# Those of the templates over words, by config; blocked data are gathered.
 _GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
     IntegerTilesConfig: IntegerTilesGeometry,
     Bf16TilesConfig: Bf16TilesGeometry,
@@ -94,7 +94,7 @@ _GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
 
 
 def geometry_of(conv: ConvWorkload, config: TilesConfig) -> TilesGeometry:
-    """The extents that template, space and cost share: those of the templates without tiles."""
+    """The extents that template, space and cost share."""
     return _GEOMETRIES[type(config)](conv, config)
 
 

@@ -37,14 +37,14 @@ Made = TypeVar("Made", IntegerTilesConfig, Bf16TilesConfig, IntegerRowsConfig, B
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Layers with blocks of channels that fill tiles, on a CPU with the unit."""
-    if cpu.matrix is None or conv.types not in cpu.matrix.types or conv.is_depthwise:
+    if not cpu.multiplies_tiles(conv.types) or conv.is_depthwise:
         return False
     return bool(_read(conv)) and bool(_written(conv))
 
 
 def accepts_image(conv: ConvWorkload, cpu: Cpu) -> bool:
     """First convolutions whose kernel's rows fill tiles' rows, and filters tiles."""
-    if cpu.matrix is None or conv.types not in cpu.matrix.types or not has_runs(conv):
+    if not cpu.multiplies_tiles(conv.types) or not has_runs(conv):
         return False
     return words_of_row(conv, word_elements(conv.types)) <= ROWS and bool(_written(conv))
 
@@ -86,7 +86,7 @@ def _schedules(
 
 
 def _is_split(conv: ConvWorkload, config: TilesConfig) -> bool:
-    """Whether few pixels pass over a block's filters more than once.
+    """Whether a tile of a larger image passes over a block's filters more than once.
 
     Each pass reads the pixels again and writes a part of them. 16x55x55->64 1x1 of bf16 in blocks
     of 32: two passes of 4 tiles take 84 us, blocks of 16 59. Small images, whose pixels are one

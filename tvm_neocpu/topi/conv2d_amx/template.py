@@ -77,7 +77,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     unit = cpu.unit(geometry.conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     chunk, tile, reduction = tile_output(sch, acc, geometry)
-    reduction = _in_passes(sch, acc, reduction, cut_of(geometry))
+    reduction = _cut_loops(sch, acc, reduction, cut_of(geometry))
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     # The sums come from memory: a loop over pixels is no slower than all of them in a row.
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
@@ -91,7 +91,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     return output
 
 
-def _in_passes(sch: Schedule, acc: SBlockRV, reduction: list[LoopRV], found: Cut) -> list[LoopRV]:
+def _cut_loops(sch: Schedule, acc: SBlockRV, reduction: list[LoopRV], found: Cut) -> list[LoopRV]:
     """Cut filters and words into what tiles hold; returns the loops of the reduction.
 
     # for yo, xo: for ico, kh, kw, ici: for yi, xi, c

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tvm import tirx
-from tvm.ir import Call, Expr, Range, TensorLoad
+from tvm.ir import Call, Expr, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
@@ -30,7 +30,7 @@ from tvm_neocpu.topi.math.bf16_products import BF16_DOT
 from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS, Cut, cut
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.loops.affine import contains, is_call, replaced, store_of, stride
-from tvm_neocpu.topi.tir.loops.loop_nests import innermost_block, loops_of
+from tvm_neocpu.topi.tir.loops.loop_nests import analyzer_of, innermost_block, loops_of
 from tvm_neocpu.topi.tir.loops.rewrite_loops import (
     block_with,
     counted_loop,
@@ -106,8 +106,10 @@ class _Access:
 
     def at(self, places: dict[tirx.Var, int]) -> Expr:
         values = {var: tirx.const(place, str(var.ty.dtype)) for var, place in places.items()}
-        index = tuple(replaced(each, values) for each in self.index)
-        return tirx.address_of(self.buffer[index])
+        return tirx.address_of(self.buffer[self.index_at(values)])
+
+    def index_at(self, values: dict[tirx.Var, Expr]) -> tuple[Expr, ...]:
+        return tuple(replaced(each, values) for each in self.index)
 
     def bytes_along(self, var: tirx.Var, analyzer: Analyzer) -> int:
         moved = stride(analyzer, self.buffer, self.index, var)
@@ -159,29 +161,24 @@ def _tile_of(func: tirx.PrimFunc) -> _Tile:
 def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     loops = loops_of(step)
     words, rows, columns, lanes = (loop.loop_var for loop in loops)
-    analyzer = Analyzer()
-    for loop in (*outer, *loops):
-        analyzer.bind(loop.loop_var, Range(0, int(loop.extent)))
+    analyzer = analyzer_of((*outer, *loops))
     update = innermost_block(step)
     assert update is not None, "a reduction ends in a block"
     data, weights, sums, elements = _operands(update)
-    summed, *pixels, channels = (int(loop.extent) for loop in loops)
+    summed, height, width, channels = (int(loop.extent) for loop in loops)
     apart = (
         data.bytes_along(columns, analyzer),
         weights.bytes_along(words, analyzer),
         # TVM keeps no more sums than those of a register tile.
         channels * item_bytes(str(sums.buffer.dtype)),
     )
-    between = (sums.bytes_along(each, analyzer) for each in (rows, columns))
-    # Whether a row of them is a line of the output.
-    whole = next(between) == pixels[1] * next(between)
+    row_of_sums, pixel = (sums.bytes_along(each, analyzer) for each in (rows, columns))
+    is_line = row_of_sums == width * pixel
     pitch, rest = divmod(data.bytes_along(rows, analyzer), apart[0] or 1)
-    known = pitch if whole and not rest else None
-    extents = pixels[0], pixels[1]
-    found = cut(extents, known, channels, summed)
+    found = cut((height, width), pitch if is_line and not rest else None, channels, summed)
     assert found.products <= MAX_SUMS, "a config that no cut fits is a misfit"
     variables = (words, rows, columns, lanes)
-    return _Tile(variables, data, weights, sums, apart, elements, extents, found)
+    return _Tile(variables, data, weights, sums, apart, elements, (height, width), found)
 
 
 def _operands(update: SBlockRealize) -> tuple[_Access, _Access, _Access, int]:
@@ -248,9 +245,7 @@ def _picked(tile: _Tile, places: Sequence[tuple[int, int]]) -> Stmt:
         at = tirx.address_of(run[row * pitch + column, f * LANES])
         stored.append(matrix_tiles.stored(cut.sums(p, f), at, channels * item_bytes(dtype)))
     y, x, lane = (tirx.Var(name, "int64") for name in ("y", "x", "lane"))
-    words, *axes = tile.loops
-    places_of = {words: tirx.const(0, "int64"), **dict(zip(axes, (y, x, lane), strict=True))}
-    index = tuple(replaced(each, places_of) for each in tile.sums.index)
+    index = tile.sums.index_at(dict(zip(tile.loops[1:], (y, x, lane), strict=True)))
     picked: Stmt = BufferStore(tile.sums.buffer, run[y * pitch + x, lane], index)
     for var, extent, kind in (
         (lane, channels, ForKind.VECTORIZED),

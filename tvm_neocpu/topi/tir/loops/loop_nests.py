@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tvm import tirx
 from tvm.ir import Expr, Range
@@ -30,6 +30,14 @@ def loops_of(nest: Stmt) -> list[For]:
             loops.append(nest)
         nest = nest.body if isinstance(nest, For) else list(nest)[-1]
     return loops
+
+
+def analyzer_of(loops: Iterable[For]) -> Analyzer:
+    """What knows the extents of loops from 0."""
+    analyzer = Analyzer()
+    for loop in loops:
+        analyzer.bind(loop.loop_var, Range(0, int(loop.extent)))
+    return analyzer
 
 
 def position(loops: Sequence[For]) -> tuple[Expr, int]:

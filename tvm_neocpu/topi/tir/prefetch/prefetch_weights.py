@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tvm import tirx
-from tvm.ir import Expr, Range
+from tvm.ir import Expr
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.sym import Analyzer
 from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -27,6 +26,7 @@ from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
 from tvm_neocpu.topi.tir.loops.affine import replaced, uses
 from tvm_neocpu.topi.tir.loops.loop_nests import (
     REDUCE_AXIS,
+    analyzer_of,
     innermost_block,
     loops_of,
     position,
@@ -185,18 +185,11 @@ def _bound_axes(
     if not outside or any(axis not in reduced for axis in axes[outside:-1]):
         return None
     panel_index = tuple(
-        bound[axis] if axis in bound else _simplified(replaced(axis, bound), loops)
+        # 2 * o + (32 * co + ci) // 32, of a block whose panels are parts of it, is 2 * o + co.
+        bound[axis] if axis in bound else analyzer_of(loops).simplify(replaced(axis, bound))
         for axis in axes[:outside]
     )
     return panel_index, {bound[axis] for axis in axes[outside:-1]}
-
-
-def _simplified(index: Expr, loops: tuple[For, ...]) -> Expr:
-    """``2 * o + co`` of ``2 * o + (32 * co + ci) // 32``: a block whose panels are parts of it."""
-    analyzer = Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.loop_var, Range(0, int(loop.extent)))
-    return analyzer.simplify(index)
 
 
 def _without_factor(axis: Expr) -> Expr:
