@@ -90,6 +90,11 @@ def test_other_systems_multiply_words() -> None:
         (convolution(U8S8, height=7, width=7, pad_value=131), 7, 7, 16),
         (convolution(U8S8, kernel=(3, 3), height=8, width=12), 3, 10, 16),
         (convolution(U8S8, height=6, width=5, padding=(1, 2, 1, 2)), 3, 7, 32),
+        # Tiles that overhang the output: across, down, both; of a pair neither is narrower.
+        (convolution(U8S8, kernel=(1, 1), height=1, width=201), 1, 51, 16),
+        (convolution(U8S8, kernel=(1, 1), height=17, width=17), 3, 17, 16),
+        (convolution(U8S8, kernel=(1, 7), height=17, width=35, padding=(0, 3, 0, 3)), 2, 18, 16),
+        (convolution(U8S8, stride=(2, 2), height=35, width=35, pad_value=7), 2, 9, 16),
         # Two passes over the filters of a block, and four.
         (convolution(U8S8, height=7, width=7), 7, 7, 32),
         (convolution(U8S8, kernel=(1, 1), height=7, width=7), 7, 7, 64),
@@ -118,6 +123,7 @@ def test_tiles_of_bf16_are_near(ic_bn: int, epilogue: str) -> None:
 STEMS = [
     (convolution(U8S8, in_channels=3, kernel=(7, 7), stride=(2, 2), padding=(3, 3, 3, 3)), 1, 7),
     (convolution(U8S8, in_channels=3, kernel=(3, 3), height=17, width=30, pad_value=131), 1, 28),
+    (convolution(U8S8, in_channels=3, kernel=(3, 3), stride=(2, 2), height=37, width=37), 2, 10),
     (convolution(U8S8, in_channels=1, kernel=(5, 4), stride=(1, 3), padding=(2, 0, 1, 2)), 1, 5),
     (convolution(U8S8, in_channels=4, kernel=(6, 6), stride=(2, 2), padding=(2, 2, 2, 2)), 1, 7),
 ]

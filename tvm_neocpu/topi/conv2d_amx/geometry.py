@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, TypeAlias, TypeVar
 
 from tvm_neocpu.core.machine.matrix_unit import LANES
@@ -57,7 +58,15 @@ class Bf16RowsConfig(Bf16TilesConfig):
     template: ClassVar[str] = "conv2d_NCHWc_bf16_rows_amx"
 
 
-class _Gathered(IntegerGeometry):
+class _WholeTiles(IntegerGeometry):
+    """Registers keep their shape for a whole chunk, so that the last tile of a row is as wide."""
+
+    @cached_property
+    def columns(self) -> int:
+        return self.tiles[1] * self.config.reg_n
+
+
+class _Gathered(_WholeTiles):
     """The pixels that a strided 1x1 kernel reads are copied side by side: 49 are four tiles."""
 
     @property
@@ -74,8 +83,12 @@ class Bf16TilesGeometry(_Gathered, Bf16Geometry):
     """Words of two elements."""
 
 
+class IntegerRowsGeometry(_WholeTiles, ImageRowsGeometry):
+    """Words of four elements of a kernel's row."""
+
+
 @dataclass(frozen=True)
-class Bf16RowsGeometry(ImageRowsGeometry, Bf16Geometry):
+class Bf16RowsGeometry(_WholeTiles, ImageRowsGeometry, Bf16Geometry):
     """Words of two elements of a kernel's row: 11 of 7 columns x 3 channels."""
 
     config: Bf16RowsConfig  # type: ignore[assignment]
@@ -88,7 +101,7 @@ Packed = TypeVar("Packed", IntegerTilesConfig, Bf16TilesConfig)
 _GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
     IntegerTilesConfig: IntegerTilesGeometry,
     Bf16TilesConfig: Bf16TilesGeometry,
-    IntegerRowsConfig: ImageRowsGeometry,
+    IntegerRowsConfig: IntegerRowsGeometry,
     Bf16RowsConfig: Bf16RowsGeometry,
 }
 
@@ -138,8 +151,6 @@ def _misfit_of_tiles(conv: ConvWorkload, config: TilesConfig) -> str | None:
         return reason
     if config.oc_lanes or config.oc_bn % LANES:
         return f"its oc_bn {config.oc_bn} is no number of tiles of {LANES} filters"
-    if conv.out_height % config.reg_m or conv.out_width % config.reg_n:
-        return "its tiles do not divide the output"
     if cut_of(geometry_of(conv, config)).products > MAX_SUMS:
         return f"its sums take more than {MAX_SUMS} registers"
     return None

@@ -17,6 +17,8 @@ from tvm_neocpu.topi.operator import Blocks
 PAPER_REG_N = (32, 16, 8, 4, 2)
 # A block that is filled up to whole vectors has at most so many; one that is not, so many.
 MAX_FILLED_VECTORS, MAX_VECTORS = 6, 4
+# Pixels that register tiles compute at most, over those that the output has.
+OVERHANG = 1.15
 
 Made = TypeVar("Made")
 
@@ -169,7 +171,7 @@ def register_tiles(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
         (m, n)
         for m in heights
         for n in sorted(widths)
-        if m * n <= max_pixels and (n in exact or overhang(conv, m, n) <= 1.15)
+        if m * n <= max_pixels and (n in exact or overhang(conv, m, n) <= OVERHANG)
     ) or ((1, min(conv.out_width, max_pixels)),)
 
 
