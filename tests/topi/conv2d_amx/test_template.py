@@ -90,6 +90,9 @@ def test_other_systems_multiply_words() -> None:
         (convolution(U8S8, height=7, width=7, pad_value=131), 7, 7, 16),
         (convolution(U8S8, kernel=(3, 3), height=8, width=12), 3, 10, 16),
         (convolution(U8S8, height=6, width=5, padding=(1, 2, 1, 2)), 3, 7, 32),
+        # Copies of ten columns, of which nine are read: no run of rows.
+        (convolution(U8S8, stride=(2, 2), height=8, width=8), 2, 4, 64),
+        (convolution(U8S8, stride=(2, 2), height=8, width=8, pad_value=9), 4, 4, 16),
         # Tiles that overhang the output: across, down, both; of a pair neither is narrower.
         (convolution(U8S8, kernel=(1, 1), height=1, width=201), 1, 51, 16),
         (convolution(U8S8, kernel=(1, 1), height=17, width=17), 3, 17, 16),

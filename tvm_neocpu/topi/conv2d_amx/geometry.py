@@ -115,7 +115,7 @@ def cut_of(geometry: TilesGeometry) -> Cut:
     """The register tile as tiles of the unit."""
     config = geometry.config
     pixels = config.reg_m, config.reg_n
-    return cut(pixels, _pitch(geometry), config.tile_channels, geometry.words)
+    return cut(pixels, pitch_of(geometry), config.tile_channels, geometry.words)
 
 
 def in_passes(conv: ConvWorkload, config: Packed) -> Packed:
@@ -123,10 +123,16 @@ def in_passes(conv: ConvWorkload, config: Packed) -> Packed:
     return replace(config, oc_bn=cut_of(geometry_of(conv, config)).filters * LANES)
 
 
-def _pitch(geometry: TilesGeometry) -> int | None:
-    """Pixels between two rows of whole lines, in the image that is read."""
+def pitch_of(geometry: TilesGeometry) -> int | None:
+    """Pixels between two rows of whole lines, in the image that is read; ``None`` without a run.
+
+    A copy's columns that nothing reads are left out of it later, so that its rows lie elsewhere:
+    of 10 columns a kernel of 3 that steps by 2 reads 9. Kernel rows have no whole pixels.
+    """
     (down, across), between = geometry.stride, geometry.image_extent[1]
-    if geometry.columns != geometry.config.reg_n or down * between % across:
+    is_line = geometry.columns == geometry.config.reg_n
+    all_read = between == geometry.padded_extent[1] and not isinstance(geometry, ImageRowsGeometry)
+    if not is_line or not all_read or down * between % across:
         return None
     return down * between // across
 

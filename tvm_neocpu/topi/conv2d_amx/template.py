@@ -26,6 +26,7 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     TilesConfig,
     cut_of,
     geometry_of,
+    pitch_of,
 )
 from tvm_neocpu.topi.conv2d_bf16 import template as of_bf16
 from tvm_neocpu.topi.conv2d_direct.template import STORE, padded_in, tile_output
@@ -82,7 +83,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     # The sums come from memory: a loop over pixels is no slower than all of them in a row.
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
     prefetch_next_panel(sch, reduction[-2], most=MAX_REQUESTS)
-    multiply_in_tiles(sch, acc, chunk, reduction)
+    multiply_in_tiles(sch, acc, chunk, reduction, pitch_of(geometry))
     place = padded_in(sch, acc, chunk, geometry)
     if isinstance(geometry, ImageRowsGeometry):
         place_rows(sch, place, geometry)

@@ -42,28 +42,30 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import (
 )
 
 # Notes on loops: over parallel chunks, over a tile's rows where it is zeroed, the outermost and the
-# innermost one of the reduction.
+# innermost one of the reduction, which has the pitch of a run of rows.
 _KEYS = CHUNK_KEY, ZERO_KEY, SUM_KEY, STEP_KEY = tuple(
     f"neocpu.matrix_{name}" for name in ("chunk", "zero", "sum", "step")
 )
+NO_RUN = 0
 
 
 def multiply_in_tiles(
-    sch: Schedule, acc: SBlockRV, chunk: LoopRV, reduction: Sequence[LoopRV]
+    sch: Schedule, acc: SBlockRV, chunk: LoopRV, reduction: Sequence[LoopRV], pitch: int | None
 ) -> None:
     """Mark the loops of a reduction over words; :func:`plant_tiles` acts once all is scheduled.
 
-    Inside ``reduction`` are the loops over a register tile's rows, columns and lanes.
+    Inside ``reduction`` are the loops over a register tile's rows, columns and lanes. ``pitch``: as
+    :func:`cut` has it, of the image as it will lie in memory, which no rewrite can tell.
     """
     sch.set_scope(acc, 0, steps.LOCAL)
     zero = sch.decompose_reduction(acc, reduction[0])
-    for loop, key in (
-        (chunk, CHUNK_KEY),
-        (sch.get_loops(zero)[-3], ZERO_KEY),
-        (reduction[0], SUM_KEY),
-        (reduction[-1], STEP_KEY),
+    for loop, key, value in (
+        (chunk, CHUNK_KEY, 1),
+        (sch.get_loops(zero)[-3], ZERO_KEY, 1),
+        (reduction[0], SUM_KEY, 1),
+        (reduction[-1], STEP_KEY, pitch or NO_RUN),
     ):
-        sch.annotate(loop, key, 1)
+        sch.annotate(loop, key, value)
 
 
 def plant_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -172,10 +174,8 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
         # TVM keeps no more sums than those of a register tile.
         channels * item_bytes(str(sums.buffer.dtype)),
     )
-    row_of_sums, pixel = (sums.bytes_along(each, analyzer) for each in (rows, columns))
-    is_line = row_of_sums == width * pixel
-    pitch, rest = divmod(data.bytes_along(rows, analyzer), apart[0] or 1)
-    found = cut((height, width), pitch if is_line and not rest else None, channels, summed)
+    pitch = int(step.annotations[STEP_KEY])
+    found = cut((height, width), None if pitch == NO_RUN else pitch, channels, summed)
     assert found.products <= MAX_SUMS, "a config that no cut fits is a misfit"
     variables = (words, rows, columns, lanes)
     return _Tile(variables, data, weights, sums, apart, elements, (height, width), found)
