@@ -23,6 +23,7 @@ from tvm_neocpu.core.network.conv_graph import ConvGraph
 from tvm_neocpu.core.network.layer_group import GroupBands
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.relay_passes.channels.fold_channel_shuffle import FoldChannelShuffle
+from tvm_neocpu.relay_passes.channels.group_norms import GroupNorms
 from tvm_neocpu.relay_passes.channels.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.channels.pad_depthwise import PadDepthwise
@@ -153,6 +154,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
     mod = run_passes(
         mod,
         FoldConstants(),  # first: every pass below looks for constants
+        GroupNorms(),  # before sequences are images: what it makes of one is an image
         ConvsOverImages(),  # all passes below know convolutions of two axes only
         Canonicalize(),  # merges the reshapes and places the padding that the next two read
     )

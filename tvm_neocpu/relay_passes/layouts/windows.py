@@ -18,7 +18,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
 
 SPATIAL_AXES = (2, 3)
 POOLS = ("avg_pool2d", "max_pool2d")
-REDUCTIONS = ("mean", "max", "min", "sum")
+REDUCTIONS = ("mean", "max", "min", "sum", "variance")
 
 
 def _pool_flow(call: relax.Call) -> Flow:
@@ -77,12 +77,13 @@ def _norm(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
     emit, (data,) = operands.emit, operands.new
     scale, bias = (constant_in(constant, operands.layout) for constant in call.args[1:])
     epsilon = relax.const(float(call.attrs.epsilon), dtype_of(call))
-    mean = emit(relax.op.mean(data, list(SPATIAL_AXES), keepdims=True))
-    centred = emit(relax.op.subtract(data, mean))
-    squares = emit(relax.op.multiply(centred, centred))
-    variance = emit(relax.op.mean(squares, list(SPATIAL_AXES), keepdims=True))
+    mean, variance = (
+        emit(moment(data, list(SPATIAL_AXES), keepdims=True))
+        for moment in (relax.op.mean, relax.op.variance)
+    )
     deviation = emit(relax.op.sqrt(emit(relax.op.add(variance, epsilon))))
     factor = emit(relax.op.divide(scale, deviation))
+    centred = emit(relax.op.subtract(data, mean))
     return relax.op.add(emit(relax.op.multiply(centred, factor)), bias)
 
 

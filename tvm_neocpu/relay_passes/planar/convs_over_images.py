@@ -72,7 +72,7 @@ def _over_map(views: Views, value: relax.Expr) -> relax.Expr | None:
     if isinstance(value, relax.TupleGetItem):
         whole = views.maps.get(value.tuple_value)
         return None if whole is None or value.index else relax.TupleGetItem(whole, 0)
-    if name == "relax.squeeze":
+    if name in ("relax.squeeze", "relax.reshape"):
         return _squeezed(views, value)
     rule = operations.RULES.get(name)
     if rule is None or not any(views.has(operand) for operand in _tensors(views, value)):
@@ -83,7 +83,9 @@ def _over_map(views: Views, value: relax.Expr) -> relax.Expr | None:
 
 
 def _squeezed(views: Views, call: relax.Call) -> relax.Expr | None:
-    """A transposed convolution over a sequence is imported as one over an image of one row."""
+    """A transposed convolution over a sequence is imported as one over an image of one row, and a
+    group normalisation rewritten as one.
+    """
     before, after = static_shape(call.args[0]), static_shape(call)
     if before is None or after is None or len(before) != 4 or len(after) != SEQUENCE:
         return None

@@ -47,6 +47,14 @@ def _batch_norm(views: Views, call: relax.Call) -> relax.Expr | None:
     return relax.Call(call.op, [operand, *call.args[1:]], call.attrs)
 
 
+def _instance_norm(views: Views, call: relax.Call) -> relax.Expr | None:
+    """Of sequences: a volume's planes are several images."""
+    operand, shape = views.map_of(call.args[0]), static_shape(call.args[0])
+    if operand is None or shape is None or len(shape) != SEQUENCE or ints(call.attrs.axes) != (2,):
+        return None
+    return relax.op.nn.instance_norm(operand, *call.args[1:], 1, [2, 3], call.attrs.epsilon)
+
+
 def _pool(views: Views, call: relax.Call) -> relax.Expr | None:
     """Of sequences, and of volumes where a window is one image deep."""
     operand, shape, attrs = views.map_of(call.args[0]), static_shape(call.args[0]), call.attrs
@@ -118,6 +126,7 @@ RULES: dict[str, Rule] = {
     "relax.nn.avg_pool1d": _pool,
     "relax.nn.avg_pool3d": _pool,
     "relax.nn.batch_norm": _batch_norm,
+    "relax.nn.instance_norm": _instance_norm,
     "relax.nn.max_pool1d": _pool,
     "relax.nn.max_pool3d": _pool,
     "relax.nn.pad": _pad,
