@@ -39,3 +39,13 @@ def test_blocks_are_rows_of_words() -> None:
     halves = replace(CONV, types=BF16_WEIGHTS)
     assert {config.ic_bn for config in bf16_space(halves, CPU)} == {8, 16, 32, 64}
     assert {config.oc_bn for config in integer_space(CONV, CPU)} == {16, 32, 64}
+
+
+def test_rows_are_cut_evenly_though_no_factor_does() -> None:
+    """2001 = 3 * 23 * 29: full tiles of 16, 32 and 48 pixels, and 63 in four."""
+    row = replace(CONV, height=1, width=2001, kernel=(1, 1), padding=(0, 0, 0, 0))
+    assert {config.reg_n for config in integer_space(row, CPU)} >= {16, 32, 48, 63}
+    # 17 rows are 18 in pairs or in threes, and 20 in fours: more than 1.15 times as many.
+    square = replace(row, height=17, width=17)
+    assert {config.reg_m for config in integer_space(square, CPU)} == {1, 2, 3}
+    assert all(config.reg_n * config.reg_m <= 64 for config in integer_space(square, CPU))
