@@ -72,6 +72,24 @@ def volumes(net: Net) -> str:
     return conv3d(net, net("Concat", y, y, axis=1), (32, 1), 8, 1, strides=[3, 1, 1])
 
 
+def pooled_volumes(net: Net) -> str:
+    """Windows over several images: padded, strided, dilated, with a rest, and averages."""
+    x = net("Relu", conv3d(net, "data", (3, 1), 16, 3, pads=[1] * 6))
+    x = net("MaxPool", x, kernel_shape=[3] * 3, strides=[2, 1, 1], pads=[1] * 6)
+    x = net("MaxPool", x, kernel_shape=[2, 3, 3], dilations=[2, 1, 1], pads=[1] * 6)
+    x = net("MaxPool", x, kernel_shape=[2] * 3, strides=[3, 2, 2], ceil_mode=1)
+    x = net("MaxPool", x, kernel_shape=[1, 2, 2], strides=[2, 1, 1])
+    x = net("AveragePool", conv3d(net, x, (16, 1), 16, 1), kernel_shape=[2, 2, 2])
+    return conv3d(net, x, (16, 1), 8, 1)
+
+
+def counted_padding(net: Net) -> str:
+    """Averages that leave padding out stay as they are."""
+    x = conv3d(net, "data", (3, 1), 16, 1)
+    x = net("AveragePool", x, kernel_shape=[3] * 3, pads=[1] * 6)
+    return conv3d(net, x, (16, 1), 8, 1)
+
+
 def deep_padding(net: Net) -> str:
     """Taps that read no image at all."""
     return conv3d(net, "data", (3, 1), 4, 3, pads=[2, 1, 1, 2, 1, 1])
@@ -98,6 +116,8 @@ NETS: dict[str, tuple[tuple[int, ...], Callable[[Net], str]]] = {
     "clipped": ((1, 5, 33), clipped),
     "volumes": ((1, 3, 6, 9, 8), volumes),
     "several volumes": ((2, 3, 5, 9, 7), volumes),
+    "pooled volumes": ((1, 3, 15, 9, 8), pooled_volumes),
+    "several pooled volumes": ((2, 3, 14, 8, 9), pooled_volumes),
     "transposed volumes": ((1, 3, 3, 4, 5), upwards),
     "several transposed volumes": ((2, 3, 2, 3, 5), upwards),
     "deep padding": ((1, 3, 1, 5, 6), deep_padding),
@@ -115,6 +135,13 @@ def test_numbers(case: str) -> None:
     shape, build = NETS[case]
     net = Net(shape)
     check(net.model(build(net)))
+
+
+def test_averages_that_leave_padding_out_are_left() -> None:
+    net = Net((1, 3, 4, 6, 5))
+    model = net.model(counted_padding(net))
+    assert calls(fold(relay.frontend.from_onnx(model)[0], CPU), "avg_pool3d")
+    check(model)
 
 
 @pytest.mark.parametrize("case", NETS)

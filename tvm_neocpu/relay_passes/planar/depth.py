@@ -23,6 +23,11 @@ class Depth:
     dilation: int
     before: int
 
+    @property
+    def is_each_image(self) -> bool:
+        """Whether each output reads the image in its place, and nothing else."""
+        return self.taps == 1 and self.window(0) == (0, self.extent, 0, 0) and self.stride == 1
+
     def window(self, tap: int) -> tuple[int, int, int, int]:
         """(first image, last image + 1, outputs before it, outputs after it) that a tap reads."""
         places = [
@@ -36,9 +41,14 @@ class Depth:
 
 
 def shifted(
-    views: Views, data: relax.Expr, depth: Depth, tap: int, channels: Range | None = None
+    views: Views,
+    data: relax.Expr,
+    depth: Depth,
+    tap: int,
+    channels: Range | None = None,
+    outside: float = 0.0,
 ) -> relax.Expr:
-    """The images that a tap reads, one for each output; zeros where there is none.
+    """The images that a tap reads, one for each output; ``outside`` where there is none.
 
     With several volumes the depth is an axis of its own meanwhile.
     """
@@ -56,7 +66,7 @@ def shifted(
     cut = slice_of(data, ranges) if ranges else data
     if before or after:
         widths = [0] * 2 * axis + [before, after] + [0] * 6
-        cut = relax.op.nn.pad(emit(cut), widths)
+        cut = relax.op.nn.pad(emit(cut), widths, "constant", outside)
     if alone:
         return cut
     cut = emit(cut)

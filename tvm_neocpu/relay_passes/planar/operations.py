@@ -6,14 +6,17 @@ result, not yet emitted; ``None`` where the operation is left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import math
+from collections.abc import Callable, Sequence
 
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.layouts.slices import Range, read_slice, slice_of
+from tvm_neocpu.relay_passes.planar.depth import Depth, shifted
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views, constant_map, map_axis
 
 Rule = Callable[[Views, relax.Call], relax.Expr | None]
@@ -56,32 +59,70 @@ def _instance_norm(views: Views, call: relax.Call) -> relax.Expr | None:
 
 
 def _pool(views: Views, call: relax.Call) -> relax.Expr | None:
-    """Of sequences, and of volumes where a window is one image deep."""
+    """Of sequences, and of volumes: over each image, then over the images that a window reads."""
     operand, shape, attrs = views.map_of(call.args[0]), static_shape(call.args[0]), call.attrs
-    if operand is None or shape is None or str(attrs.layout) not in ("NCW", "NCDHW"):
+    after = static_shape(call)
+    if operand is None or shape is None or after is None:
+        return None
+    if str(attrs.layout) not in ("NCW", "NCDHW"):
         return None
     window = [ints(values) for values in (attrs.pool_size, attrs.strides, attrs.dilation)]
     padding = ints(attrs.padding)
     if len(shape) == SEQUENCE:
-        window = [[1, *values] for values in window]
-        padding = [0, padding[0], 0, padding[1]]
-    else:
-        depths = [values[0] for values in window[:2]]
-        if depths != [1, 1] or padding[0] or padding[3]:
-            return None
-        window = [values[1:] for values in window]
-        padding = [*padding[1:3], *padding[4:]]
-    pool_size, strides, dilation = window
+        rows = [(1, *values) for values in window]
+        return _pool_of_images(call, operand, rows, (0, padding[0], 0, padding[1]))
+    taps, stride, dilation = (values[0] for values in window)
+    depth = Depth(shape[0], shape[2], after[2], taps, stride, dilation, padding[0])
+    if not _joins(call, depth):
+        return None
+    images = [values[1:] for values in window]
+    pooled = _pool_of_images(call, operand, images, (*padding[1:3], *padding[4:]))
+    if depth.is_each_image:
+        return pooled
+    return _over_depth(views, call, views.scope.emit(pooled), depth)
+
+
+def _pool_of_images(
+    call: relax.Call,
+    images: relax.Expr,
+    window: Sequence[tuple[int, ...]],
+    padding: tuple[int, ...],
+) -> relax.Expr:
+    """``window``: size, strides and dilation, of two axes each."""
     make = getattr(relax.op.nn, op_name(call).removeprefix("relax.nn.")[:-2] + "2d")
+    pool_size, strides, dilation = window
     return make(
-        operand,
+        images,
         pool_size=pool_size,
         strides=strides,
         padding=padding,
         dilation=dilation,
-        ceil_mode=bool(attrs.ceil_mode),
-        count_include_pad=bool(attrs.count_include_pad),
+        ceil_mode=bool(call.attrs.ceil_mode),
+        count_include_pad=bool(call.attrs.count_include_pad),
     )
+
+
+def _joins(call: relax.Call, depth: Depth) -> bool:
+    """Whether what images give apart can be joined: averages count images that are there."""
+    if not dtype_of(call).startswith("float"):
+        return depth.is_each_image
+    windows = [depth.window(tap)[2:] for tap in range(depth.taps)]
+    return _takes_largest(call) or not any(map(any, windows))
+
+
+def _takes_largest(call: relax.Call) -> bool:
+    return op_name(call).startswith("relax.nn.max_pool")
+
+
+def _over_depth(views: Views, call: relax.Call, pooled: relax.Expr, depth: Depth) -> relax.Expr:
+    """The largest value, or the average, of the pooled images that each output reads."""
+    emit, is_largest = views.scope.emit, _takes_largest(call)
+    join, outside = (relax.op.maximum, -math.inf) if is_largest else (relax.op.add, 0.0)
+    parts = [emit(shifted(views, pooled, depth, tap, outside=outside)) for tap in range(depth.taps)]
+    joined = functools.reduce(lambda one, other: emit(join(one, other)), parts)
+    if is_largest:
+        return joined
+    return relax.op.divide(joined, relax.const(float(depth.taps), dtype_of(call)))
 
 
 def _pad(views: Views, call: relax.Call) -> relax.Expr | None:
