@@ -23,9 +23,11 @@ from tvm.ir import GenericConst
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES, moments, normalised
 
 INSTANCE_NORM, GROUP_NORM = "relax.nn.instance_norm", "relax.nn.group_norm"
-# Ranks of sequences and of feature maps; of volumes an image for each depth would have a mean.
+# Ranks of sequences and of feature maps. A volume is normalised over all its images together, of
+# which each would have a mean of its own here.
 RANKS = 3, 4
 
 
@@ -113,7 +115,7 @@ def _found(scope: Scope, call: relax.Call, data: relax.Expr, groups: int) -> _No
 
 
 def _normalised(scope: Scope, data: relax.Expr, norm: _Norm) -> relax.Expr:
-    """``(x - mean) * (scale / deviation) + bias``, not yet emitted.
+    """The norm of a feature map, not yet emitted.
 
     A group's variance is the mean of its channels' variances and of the squared distances of
     their means from the group's, so that no tensor of squares is stored.
@@ -121,22 +123,17 @@ def _normalised(scope: Scope, data: relax.Expr, norm: _Norm) -> relax.Expr:
     emit, dtype = scope.emit, dtype_of(data)
     if norm.groups == norm.scale.size:
         each = (constant_of(values, dtype) for values in (norm.scale, norm.bias))
-        return relax.op.nn.instance_norm(data, *each, 1, [2, 3], norm.epsilon)
-    epsilon, of_channels = relax.const(norm.epsilon, dtype), (-1, 1, 1)
-    means, variances = (
-        emit(moment(data, [2, 3], keepdims=True)) for moment in (relax.op.mean, relax.op.variance)
-    )
+        return relax.op.nn.instance_norm(data, *each, 1, list(SPATIAL_AXES), norm.epsilon)
+    means, variances = moments(emit, data)
     mean = _over_group(scope, means, norm.groups)
     apart = emit(relax.op.subtract(means, mean))
     spread = emit(relax.op.add(variances, emit(relax.op.multiply(apart, apart))))
     variance = _over_group(scope, spread, norm.groups)
-    deviation = emit(relax.op.sqrt(emit(relax.op.add(variance, epsilon))))
     scale, bias = (
-        constant_of(each.reshape(of_channels), dtype) for each in (norm.scale, norm.bias)
+        constant_of(values.reshape(-1, 1, 1), dtype) for values in (norm.scale, norm.bias)
     )
-    factor = emit(relax.op.divide(scale, deviation))
-    scaled = relax.op.multiply(emit(relax.op.subtract(data, mean)), factor)
-    return relax.op.add(emit(scaled), bias) if norm.bias.any() else scaled
+    affine = scale, bias if norm.bias.any() else None
+    return normalised(emit, data, (mean, variance), affine, norm.epsilon)
 
 
 def _over_group(scope: Scope, values: relax.Expr, groups: int) -> relax.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.flow import (
     BOUNDARY,
     BlockedOperands,
@@ -15,8 +15,8 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     follow_first,
     is_feature_map,
 )
+from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES, moments, normalised
 
-SPATIAL_AXES = (2, 3)
 POOLS = ("avg_pool2d", "max_pool2d")
 REDUCTIONS = ("mean", "max", "min", "sum", "variance")
 
@@ -76,15 +76,7 @@ def _norm(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
     """In elementary operations, which all follow: (x - mean) * (scale / deviation) + bias."""
     emit, (data,) = operands.emit, operands.new
     scale, bias = (constant_in(constant, operands.layout) for constant in call.args[1:])
-    epsilon = relax.const(float(call.attrs.epsilon), dtype_of(call))
-    mean, variance = (
-        emit(moment(data, list(SPATIAL_AXES), keepdims=True))
-        for moment in (relax.op.mean, relax.op.variance)
-    )
-    deviation = emit(relax.op.sqrt(emit(relax.op.add(variance, epsilon))))
-    factor = emit(relax.op.divide(scale, deviation))
-    centred = emit(relax.op.subtract(data, mean))
-    return relax.op.add(emit(relax.op.multiply(centred, factor)), bias)
+    return normalised(emit, data, moments(emit, data), (scale, bias), float(call.attrs.epsilon))
 
 
 def _pad_flow(call: relax.Call) -> Flow:
