@@ -6,8 +6,8 @@ Exporters write it as an instance normalisation over groups, whose reshapes need
     g = instance_norm(g, s, b)        ->    v = over_group(variance(x) + (mean(x) - m)^2)
     y = reshape(g, (N, C, H, W))            y = (x - m) * (s / sqrt(v + epsilon)) + b
 
-All channels have as many pixels, so that a group's mean is the mean of its channels' means. What
-crosses channels has one number for each of them.
+All channels have the same number of pixels, so that a group's mean is the mean of its channels'
+means. Only tensors of one number for each channel are reshaped into groups.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _found(scope: Scope, call: relax.Call, data: relax.Expr, groups: int) -> _No
 def _normalised(scope: Scope, data: relax.Expr, norm: _Norm) -> relax.Expr:
     """The norm of a feature map, not yet emitted.
 
-    A group's variance is the mean of its channels' variances and of the squared distances of
-    their means from the group's, so that no tensor of squares is stored.
+    A group's variance is the mean, over its channels, of variance + (channel's mean - group's
+    mean)^2. No tensor of squares is stored.
     """
     emit, dtype = scope.emit, dtype_of(data)
     if norm.groups == norm.scale.size:

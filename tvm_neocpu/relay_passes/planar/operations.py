@@ -103,7 +103,11 @@ def _pool_of_images(
 
 
 def _joins(call: relax.Call, depth: Depth) -> bool:
-    """Whether what images give apart can be joined: averages count images that are there."""
+    """Whether pooled images can be joined.
+
+    An average whose window reaches into padding along the depth cannot: it would divide by a wrong
+    count. Pools of other types than floats are not joined.
+    """
     if not dtype_of(call).startswith("float"):
         return depth.is_each_image
     windows = [depth.window(tap)[2:] for tap in range(depth.taps)]

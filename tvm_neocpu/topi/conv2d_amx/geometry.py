@@ -59,7 +59,7 @@ class Bf16RowsConfig(Bf16TilesConfig):
 
 
 class _WholeTiles(IntegerGeometry):
-    """Registers keep their shape for a whole chunk, so that the last tile of a row is as wide."""
+    """All tiles of a row are equally wide, also of a pair: a chunk's registers keep their shape."""
 
     @cached_property
     def columns(self) -> int:
@@ -97,7 +97,7 @@ class Bf16RowsGeometry(_WholeTiles, ImageRowsGeometry, Bf16Geometry):
 TilesConfig: TypeAlias = IntegerTilesConfig | Bf16TilesConfig
 TilesGeometry: TypeAlias = IntegerGeometry
 Packed = TypeVar("Packed", IntegerTilesConfig, Bf16TilesConfig)
-# Those of the templates over words, by config; blocked data are gathered.
+# The geometry of each config: that of the template over words, with whole tiles.
 _GEOMETRIES: dict[type[TilesConfig], Callable[..., TilesGeometry]] = {
     IntegerTilesConfig: IntegerTilesGeometry,
     Bf16TilesConfig: Bf16TilesGeometry,
@@ -126,8 +126,9 @@ def in_passes(conv: ConvWorkload, config: Packed) -> Packed:
 def pitch_of(geometry: TilesGeometry) -> int | None:
     """Pixels between two rows of whole lines, in the image that is read; ``None`` without a run.
 
-    A copy's columns that nothing reads are left out of it later, so that its rows lie elsewhere:
-    of 10 columns a kernel of 3 that steps by 2 reads 9. Kernel rows have no whole pixels.
+    TVM later removes the columns of a copy that nothing reads, so that rows get closer: of 10
+    columns a 3x3 kernel of stride 2 reads 9. Such rows are no run. Neither are the words of a
+    kernel's rows, which are no whole pixels.
     """
     (down, across), between = geometry.stride, geometry.image_extent[1]
     is_line = geometry.columns == geometry.config.reg_n

@@ -113,8 +113,8 @@ def _written(conv: ConvWorkload) -> tuple[int, ...]:
 def _tiles(conv: ConvWorkload) -> list[tuple[int, int]]:
     """(reg_m, reg_n) that hardly overhang the output and fit into the registers for sums.
 
-    Of a row that no factor cuts well, the widths that cut it evenly into the fewest tiles of one,
-    two, three and four: 2001 pixels are 126 tiles of 16, which were 667 of 3.
+    Beside the factors of the output's width there are four more widths: those that cut a row evenly
+    into the fewest register tiles of at most 16, 32, 48 and 64 pixels. 2001 pixels are 126 of 16.
     """
     most = MAX_SUMS * ROWS
     heights = {*_HEIGHTS, conv.out_height}

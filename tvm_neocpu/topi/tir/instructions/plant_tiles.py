@@ -55,7 +55,7 @@ def multiply_in_tiles(
     """Mark the loops of a reduction over words; :func:`plant_tiles` acts once all is scheduled.
 
     Inside ``reduction`` are the loops over a register tile's rows, columns and lanes. ``pitch``: as
-    :func:`cut` has it, of the image as it will lie in memory, which no rewrite can tell.
+    in :func:`cut`. The template says it, because TVM narrows copies of images after this rewrite.
     """
     sch.set_scope(acc, 0, steps.LOCAL)
     zero = sch.decompose_reduction(acc, reduction[0])
