@@ -224,7 +224,7 @@ def compute_templates(
     convolution that LowerToTemplates lowers. FuseFunctions lowers and fuses what is left.
     """
     lower = LowerToTemplates(cpu, configs, before)
-    return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
+    return run_passes(altered, FlattenConcats(), lower, FuseFunctions(cpu.cores))
 
 
 def schedule_module(

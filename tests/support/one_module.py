@@ -17,8 +17,8 @@ Build = Callable[[relax.Expr], relax.Expr]
 Case = tuple[tuple[int, ...], str, Build]
 
 
-def fused_module(cases: Sequence[Case]) -> tvm.IRModule:
-    """Legalised and fused, not scheduled."""
+def fused_module(cases: Sequence[Case], cores: int = 1) -> tvm.IRModule:
+    """Legalised and fused for so many cores, not scheduled."""
     builder = relax.BlockBuilder()
     inputs = [
         relax.Var(f"x{at}", relax.TensorType(shape, dtype))
@@ -31,7 +31,7 @@ def fused_module(cases: Sequence[Case]) -> tvm.IRModule:
             ]
             result = builder.emit_output(relax.Tuple(results))
         builder.emit_func_output(result)
-    return FuseFunctions()(builder.get())
+    return FuseFunctions(cores)(builder.get())
 
 
 def run(mod: tvm.IRModule, target: tvm.target.Target, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -45,7 +45,8 @@ def scheduled_results(
     cases: Sequence[Case], inputs: list[np.ndarray], target: CompileTarget
 ) -> list[np.ndarray]:
     """What the cases compute once they are scheduled."""
-    return run(ScheduleFunctions(target.cpu)(fused_module(cases)), target.target, inputs)
+    fused = fused_module(cases, target.cpu.cores)
+    return run(ScheduleFunctions(target.cpu)(fused), target.target, inputs)
 
 
 def script_of(case: Case, cpu) -> str:

@@ -53,13 +53,14 @@ def test_resizing_takes_the_layout_and_keeps_its_attributes(method: str) -> None
     check(before, [blocks(0, 8)], expected)
 
 
-def test_padding() -> None:
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padding(mode: str) -> None:
     def before(net: Net, x: relax.Var) -> relax.Var:
-        return net(op.nn.pad(net.conv(x, W16), [0, 0, 0, 0, 1, 2, 0, 3], "constant", 0.5))
+        return net(op.nn.pad(net.conv(x, W16), [0, 0, 0, 0, 1, 2, 0, 3], mode, 0.5))
 
     def expected(net: Net, x: relax.Var) -> relax.Var:
         y = net.conv(x, W16, 0, 8)
-        y = net(op.nn.pad(y, [0, 0, 0, 0, 1, 2, 0, 3, 0, 0], "constant", 0.5))
+        y = net(op.nn.pad(y, [0, 0, 0, 0, 1, 2, 0, 3, 0, 0], mode, 0.5))
         return net.unpack(y, 8)
 
     check(before, [blocks(0, 8)], expected)

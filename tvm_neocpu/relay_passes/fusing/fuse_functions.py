@@ -17,7 +17,7 @@ from tvm_neocpu.relay_passes.legalizing.legalized_before import OPERATORS, Legal
 from tvm_neocpu.relay_passes.legalizing.norm_legalize import (
     INSTANCE_NORM,
     LAYER_NORM,
-    legalize_instance_norm,
+    instance_norm_legalization,
     legalize_layer_norm,
 )
 from tvm_neocpu.relay_passes.legalizing.pool_legalize import pool_legalization
@@ -37,18 +37,21 @@ class FuseFunctions:
 
     Fusion works on dataflow blocks only, hence the conversion before it.
 
+    ``cores`` are those that will share a function's work.
+
     Needs: templates are lowered (:class:`LowerToTemplates`).
     Leaves: Relax functions that call PrimFuncs, one for each fused group, not scheduled; operators
     without a legalisation stay calls.
     """
 
     name: ClassVar[str] = "fuse-functions"
+    cores: int = 1
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         ours = {
             **vector_legalization(ends=set(mod.get_global_vars())),
             **pool_legalization(),
-            INSTANCE_NORM: legalize_instance_norm,
+            INSTANCE_NORM: instance_norm_legalization(self.cores),
             LAYER_NORM: legalize_layer_norm,
             RESHAPE: legalize_reshape,
             RESIZE: legalize_resize,

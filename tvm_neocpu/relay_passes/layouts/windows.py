@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.flow import (
     BOUNDARY,
     BlockedOperands,
@@ -15,7 +16,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     follow_first,
     is_feature_map,
 )
-from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES, moments, normalised
+from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES
 
 POOLS = ("avg_pool2d", "max_pool2d")
 REDUCTIONS = ("mean", "max", "min", "sum", "variance")
@@ -73,17 +74,20 @@ def _norm_flow(call: relax.Call) -> Flow:
 
 
 def _norm(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
-    """In elementary operations, which all follow: (x - mean) * (scale / deviation) + bias."""
-    emit, (data,) = operands.emit, operands.new
-    scale, bias = (constant_in(constant, operands.layout) for constant in call.args[1:])
-    return normalised(emit, data, moments(emit, data), (scale, bias), float(call.attrs.epsilon))
+    """Blocks are normalised as such; scale and bias, one for each channel, come behind that."""
+    (data,), emit, layout = operands.new, operands.emit, operands.layout
+    blocks, dtype = static_shape(data)[1], dtype_of(call)
+    same = (relax.const(np.full(blocks, value, dtype)) for value in (1, 0))
+    whole = relax.op.nn.instance_norm(data, *same, 1, list(SPATIAL_AXES), float(call.attrs.epsilon))
+    scale, bias = (constant_in(constant, layout) for constant in call.args[1:])
+    return relax.op.add(emit(relax.op.multiply(emit(whole), scale)), bias)
 
 
 def _pad_flow(call: relax.Call) -> Flow:
-    """Padding of the batch or the image with a constant."""
+    """Padding of the batch or the image, with a constant or with pixels of the image."""
     widths = [int(width) for width in call.attrs.pad_width]
     inside = is_feature_map(call.args[0]) and not any(widths[2:4])
-    return follow_first(call) if inside and str(call.attrs.pad_mode) == "constant" else BOUNDARY
+    return follow_first(call) if inside else BOUNDARY
 
 
 def _pad(call: relax.Call, operands: BlockedOperands) -> relax.Expr:

@@ -2,31 +2,77 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.constants import array_of
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
+from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES, moments, normalised
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
-from tvm_neocpu.topi.image import instance_norm
+from tvm_neocpu.topi.image.instance_norm import blocked_instance_norm, instance_norm
 from tvm_neocpu.topi.math.layer_norm import layer_norm
 
 INSTANCE_NORM, LAYER_NORM = "relax.nn.instance_norm", "relax.nn.layer_norm"
 FLOATS = ("float32", "float64")
+# The rank of NCHW[x]c.
+BLOCKED = 5
+# A producer fused into a norm would be computed three times.
+ATTRS = {"op_pattern": OUT_ELEMWISE_FUSABLE}
+# What the slowest core may have to do more than an even share; else planes are no chunks.
+UNEVEN = 1.25
+
+Legalization: TypeAlias = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
-def legalize_instance_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """A legalisation of ``relax.nn.instance_norm``."""
-    shape, axes = static_shape(call.args[0]), [int(axis) for axis in call.attrs.axes]
-    plain = shape is not None and len(shape) > 2 and axes == list(range(2, len(shape)))
-    if not plain or int(call.attrs.channel_axis) != 1 or dtype_of(call) not in FLOATS:
-        return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
-    epsilon = float(call.attrs.epsilon)
+def instance_norm_legalization(cores: int) -> Legalization:
+    """A legalisation of ``relax.nn.instance_norm`` for so many cores."""
+
+    def legalized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if is_blocked_norm(call):
+            return _blocked(builder, call, cores)
+        shape, axes = static_shape(call.args[0]), list(ints(call.attrs.axes))
+        plain = shape is not None and len(shape) > 2 and axes == list(range(2, len(shape)))
+        if not plain or int(call.attrs.channel_axis) != 1 or dtype_of(call) not in FLOATS:
+            return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
+        epsilon = float(call.attrs.epsilon)
+        return builder.call_te(
+            lambda x, scale, bias: instance_norm(x, scale, bias, epsilon),
+            *call.args,
+            primfunc_name_hint="instance_norm",
+            primfunc_attrs=ATTRS,
+        )
+
+    return legalized
+
+
+def is_blocked_norm(call: relax.Call) -> bool:
+    """Whether images of NCHW[x]c are normalised, without scale and bias."""
+    shape, (scale, bias) = static_shape(call.args[0]), map(array_of, call.args[1:])
+    if shape is None or len(shape) != BLOCKED or ints(call.attrs.axes) != SPATIAL_AXES:
+        return False
+    if scale is None or bias is None or dtype_of(call) not in FLOATS:
+        return False
+    return bool((scale == 1).all() and (bias == 0).all())
+
+
+def _blocked(builder: relax.BlockBuilder, call: relax.Call, cores: int) -> relax.Expr:
+    """In one pass over planes, or, where too few of them feed the cores, operation by operation."""
+    (data, *_), epsilon = call.args, float(call.attrs.epsilon)
+    batch, blocks, *_ = static_shape(data) or ()
+    chunks = batch * blocks
+    if math.ceil(chunks / cores) * cores > UNEVEN * chunks:
+        one = relax.const(1.0, dtype_of(call))
+        affine = one, None
+        return normalised(builder.emit, data, moments(builder.emit, data), affine, epsilon)
     return builder.call_te(
-        lambda x, scale, bias: instance_norm.instance_norm(x, scale, bias, epsilon),
-        *call.args,
+        lambda x: blocked_instance_norm(x, epsilon),
+        data,
         primfunc_name_hint="instance_norm",
-        # A producer fused into it would be computed three times.
-        primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
+        primfunc_attrs=ATTRS,
     )
 
 
@@ -45,5 +91,5 @@ def legalize_layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.
         lambda x, scale, bias: layer_norm(x, scale, bias, epsilon),
         *call.args,
         primfunc_name_hint="layer_norm",
-        primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
+        primfunc_attrs=ATTRS,
     )

@@ -23,16 +23,25 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
 from tvm_neocpu.topi.tir.tiles.whole_vectors import INTERIOR_KEY, LANES_KEY
 
-# Notes on a block: the outer axes that it shares; its columns whose value has no conditions.
+# Notes on a block: the outer axes that it shares; its columns whose value has no conditions; that
+# it sums vectors of channels, not the elements of a row.
 STAGE_KEY, STAGE_INTERIOR_KEY = "neocpu.stage", "neocpu.stage_interior"
+STAGE_VECTORS_KEY = "neocpu.stage_vectors"
 # On a block that is no stage: its rows are to be whole vectors.
 ROWS_KEY = "neocpu.rows"
 
 
-def stage_attrs(outer: int, interior: tuple[int, int] | None = None) -> dict[str, object]:
-    """Block attributes for ``te.compute(..., attrs=...)``."""
+def stage_attrs(
+    outer: int, interior: tuple[int, int] | None = None, of_vectors: bool = False
+) -> dict[str, object]:
+    """Block attributes for ``te.compute(..., attrs=...)``.
+
+    ``of_vectors``: of a sum whose results are as many vectors as lie side by side in what it reads.
+    """
     attrs: dict[str, object] = {STAGE_KEY: outer}
-    return attrs if interior is None else {**attrs, STAGE_INTERIOR_KEY: list(interior)}
+    if interior is not None:
+        attrs[STAGE_INTERIOR_KEY] = list(interior)
+    return {**attrs, STAGE_VECTORS_KEY: 1} if of_vectors else attrs
 
 
 def row_attrs() -> dict[str, object]:
@@ -80,15 +89,31 @@ def vectorize_rows(
     """Whole vectors along the innermost loop of a stage; the notes are removed."""
     notes = sch.get(block).annotations
     interior = interior or notes.get(STAGE_INTERIOR_KEY)
-    for key in (STAGE_KEY, STAGE_INTERIOR_KEY, ROWS_KEY):
+    of_vectors = STAGE_VECTORS_KEY in notes
+    for key in (STAGE_KEY, STAGE_INTERIOR_KEY, STAGE_VECTORS_KEY, ROWS_KEY):
         if key in notes:
             sch.unannotate(block, key)
     if not isinstance(sch.get(block).body, BufferStore):
+        return
+    if of_vectors:
+        _sum_vectors(sch, block, unit)
         return
     last = _in_reduction(sch, block) if steps.is_reduction(sch, block) else sch.get_loops(block)[-1]
     sch.annotate(last, LANES_KEY, unit.lanes)
     if interior is not None:
         sch.annotate(last, INTERIOR_KEY, [int(bound) for bound in interior])
+
+
+def _sum_vectors(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
+    """# for x, c: for y: s[x, c] += a[y, x, c]  ->  for y: for x: s[x, 0:16] += a[y, x, 0:16]."""
+    axes = sch.get(block).iter_vars
+    kept: list[LoopRV] = []
+    summed: list[LoopRV] = []
+    for axis, loop in zip(axes, sch.get_loops(block)[-len(axes) :], strict=True):
+        (summed if int(axis.iter_type) == steps.REDUCE_AXIS else kept).append(loop)
+    sch.reorder(*summed, *kept)
+    steps.vectorize_lanes(sch, kept[-1], unit)
+    sch.decompose_reduction(block, summed[0])
 
 
 def _in_reduction(sch: Schedule, block: SBlockRV) -> LoopRV:

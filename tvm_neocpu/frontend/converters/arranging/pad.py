@@ -10,7 +10,8 @@ from tvm import relax, te, tirx, topi
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 
-_MODES = ("constant", "edge", "reflect", "wrap")
+# What an operator calls the modes that read the data once more.
+_REPEATING = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 Widths = tuple[list[int], list[int]]
 
 
@@ -20,20 +21,17 @@ def pad(node: Node) -> relax.Expr:
     A negative pad crops first; the other modes then read what is left.
     """
     mode = node.attributes["mode"]
-    if mode not in _MODES:
+    if mode != "constant" and mode not in _REPEATING:
         raise UnsupportedOperatorError(f"mode {mode}")
     before, after = _widths(node)
     data = _cropped(node, before, after)
     before, after = ([max(width, 0) for width in side] for side in (before, after))
     if not any(before) and not any(after):
         return data
-    if mode == "edge":
-        return node.builder.emit_te(topi.nn.replicate_pad, data, before, after)
-    if mode == "reflect":
-        return node.builder.emit_te(topi.nn.mirror_pad, data, before, after, "REFLECT")
-    if mode == "wrap":
-        return node.builder.emit_te(topi.nn.circular_pad, data, before, after)
-    return _with_value(node, data, before, after)
+    if mode == "constant":
+        return _with_value(node, data, before, after)
+    widths = [width for pair in zip(before, after, strict=True) for width in pair]
+    return node.emit(relax.op.nn.pad(data, widths, _REPEATING[mode]))
 
 
 def _widths(node: Node) -> Widths:
