@@ -11,15 +11,17 @@ import tvm
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.workload import Workload
-from tvm_neocpu.core.types import uniform
+from tvm_neocpu.core.types import BF16_MAPS, uniform
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.kernel import kernel, stored_shape, unscheduled
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.math.half_precision import BITS
 from tvm_neocpu.topi.table import implementation_of
 
 TARGET = parse_target()
@@ -114,3 +116,10 @@ def test_a_config_without_an_implementation_has_no_kernel(monkeypatch: pytest.Mo
     monkeypatch.setattr(DenseConfig, "template", "nothing")
     with pytest.raises(ConfigError, match="'nothing'"):
         kernel(DENSE, DenseConfig(16), TARGET.cpu)
+
+
+def test_maps_in_bf16_are_bits() -> None:
+    """Numbers of that type TVM would compute with as fp32, and copy as such."""
+    conv = replace(POINTWISE, in_channels=16, types=BF16_MAPS)
+    data, *_ = unscheduled(conv, Bf16Config(16, 12, 5)).params
+    assert str(data.dtype) == BITS

@@ -12,6 +12,7 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.candidate import layouts_of
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.workload import Operand, Role, Shape, Workload
+from tvm_neocpu.topi.math.half_precision import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of
@@ -79,8 +80,10 @@ def stored_shape(
 
 
 def stored_type(operand: Operand, entry: Implementation) -> str:
-    """The element type in which an implementation reads an operand."""
-    return entry.packed_type(operand.dtype) if operand.role is Role.WEIGHT else operand.dtype
+    """The element type in which an implementation reads an operand: of bf16 the bits."""
+    if operand.role is Role.WEIGHT:
+        return entry.packed_type(operand.dtype)
+    return PACKED_TYPES.get(operand.dtype, operand.dtype)
 
 
 def _bias_shape(result: te.Tensor) -> list[int]:

@@ -21,12 +21,13 @@ from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.pipeline import apply_plan, compute_templates, fold
+from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, lower
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.lowering import lower_to_templates
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
@@ -61,6 +62,28 @@ def padded() -> onnx.ModelProto:
     x = net("Sigmoid", net.conv("data", 16, 37, 3))
     x = net("Relu", net.conv(x, 37, 24, 3, strides=[2, 2]))
     return net.model(net.conv(x, 24, 16, 1, strides=[2, 2]))
+
+
+def joined() -> onnx.ModelProto:
+    """A border and a concat between layers, which only layers in bf16 read."""
+    net = Net(SHAPE, biases=True)
+    x = net("Relu", net.conv("data", 16, 48))
+    y = net("Relu", net.conv(net("Sigmoid", net.conv("data", 16, 48, 3)), 48, 48))
+    x = net("Relu", net.conv(net("Concat", x, y, axis=1), 96, 32, 3))
+    y = net("Relu", net.conv("data", 16, 32))
+    x = net("Relu", net.conv(net("Concat", x, y, axis=1), 64, 32))
+    border = net.integers(0, 0, 1, 1, 0, 0, 1, 1)
+    return net.model(net.conv(net("Pad", x, border, mode="reflect"), 32, 48, 3, pads=[0] * 4))
+
+
+def normalised() -> onnx.ModelProto:
+    """A mirrored border behind an instance norm, as networks that make images have it."""
+    net = Net(SHAPE)
+    x = net.conv("data", 16, 48, 3)
+    x = net("InstanceNormalization", x, net.weight(48), net.weight(48))
+    border = net.integers(0, 0, 2, 1, 0, 0, 1, 2)
+    x = net("Pad", net("Relu", x), border, mode="edge")
+    return net.model(net.conv(x, 48, 32, 3, pads=[0] * 4))
 
 
 def planned(model: onnx.ModelProto, target: CompileTarget) -> tuple[tvm.IRModule, Plan]:
@@ -102,14 +125,22 @@ def _is_direct(config: Config) -> bool:
     return isinstance(config, Bf16Config)
 
 
-@pytest.mark.parametrize("model", [separable(), padded()], ids=["separable", "padded"])
+EXACT = {
+    "separable": separable(),
+    "padded": padded(),
+    "joined": joined(),
+    "normalised": normalised(),
+}
+
+
+@pytest.mark.parametrize("model", EXACT.values(), ids=EXACT)
 def test_the_numbers_stay_the_same(model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run(model, here())
     monkeypatch.setattr(lower_to_templates, "rounded_maps", lambda *_: frozenset())
     np.testing.assert_array_equal(found, run(model, here()))
 
 
-@pytest.mark.parametrize("model", [separable(), padded()], ids=["separable", "padded"])
+@pytest.mark.parametrize("model", EXACT.values(), ids=EXACT)
 def test_the_numbers_stay_the_same_by_the_instruction(
     model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +168,34 @@ def test_what_no_layer_makes_stays_in_fp32() -> None:
     x = net("Relu", net.conv("data", 16, 48))
     x = net("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
     found = anchors(net.model(net.conv(x, 48, 32)), here())
+    assert all(workload.types != BF16_MAPS for workload, _ in found)
+
+
+def test_a_border_and_a_concat_move_rounded_numbers() -> None:
+    found = [w for w, _ in anchors(joined(), here()) if w.types == BF16_MAPS]
+    channels = [(32, 48), (48, 48), (64, 32), (96, 32)]
+    assert sorted((w.in_channels, w.out_channels) for w in found) == channels
+    (workload,) = [w for w, _ in anchors(normalised(), here()) if w.types == BF16_MAPS]
+    assert workload.in_channels == 48
+
+
+@pytest.mark.parametrize("model", EXACT.values(), ids=EXACT)
+def test_a_matrix_unit_reads_them_from_memory(model: onnx.ModelProto) -> None:
+    """Without a border the rounded parts of a concat need no copy but for the unit's sake."""
+    target = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1")
+    assert any(isinstance(config, Bf16TilesConfig) for _, config in anchors(model, target))
+    mod = with_half_weights(from_onnx(model)[0], "bfloat16")
+    assert "tdpbf16ps" in lower(mod, target.cpu).script()
+
+
+def test_a_concat_moves_all_its_parts_rounded_or_none() -> None:
+    """What the network is given is no layer's, and a pool reads the numbers of the other concat."""
+    net = Net(SHAPE)
+    x = net("Relu", net.conv("data", 16, 48))
+    x = net("Relu", net.conv(net("Concat", x, "data", axis=1), 64, 32))
+    y = net("Concat", net("Relu", net.conv("data", 16, 16)), x, axis=1)
+    pooled = net("MaxPool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    found = anchors(net.model(net("Add", net.conv(y, 48, 32), net.conv(pooled, 48, 32))), here())
     assert all(workload.types != BF16_MAPS for workload, _ in found)
 
 

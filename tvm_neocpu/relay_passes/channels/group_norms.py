@@ -23,9 +23,14 @@ from tvm.ir import GenericConst
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
-from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES, moments, normalised
+from tvm_neocpu.relay_passes.layouts.moments import (
+    INSTANCE_NORM,
+    SPATIAL_AXES,
+    moments,
+    normalised,
+)
 
-INSTANCE_NORM, GROUP_NORM = "relax.nn.instance_norm", "relax.nn.group_norm"
+GROUP_NORM = "relax.nn.group_norm"
 # Ranks of sequences and of feature maps. A volume is normalised over all its images together, of
 # which each would have a mean of its own here.
 RANKS = 3, 4

@@ -12,10 +12,10 @@ from tvm_neocpu.relay_passes.fusing.store_codes import store_codes
 from tvm_neocpu.relay_passes.ir.dataflow import regions_to_dataflow
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
+from tvm_neocpu.relay_passes.layouts.moments import INSTANCE_NORM
 from tvm_neocpu.relay_passes.legalizing.channel_move_legalize import legalize_channel_move
 from tvm_neocpu.relay_passes.legalizing.legalized_before import OPERATORS, LegalizedBefore
 from tvm_neocpu.relay_passes.legalizing.norm_legalize import (
-    INSTANCE_NORM,
     LAYER_NORM,
     instance_norm_legalization,
     legalize_layer_norm,

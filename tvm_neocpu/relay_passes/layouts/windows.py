@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.flow import (
     BOUNDARY,
     BlockedOperands,
@@ -16,7 +15,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     follow_first,
     is_feature_map,
 )
-from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES
+from tvm_neocpu.relay_passes.layouts.moments import INSTANCE_NORM, SPATIAL_AXES, blocked_norm
 
 POOLS = ("avg_pool2d", "max_pool2d")
 REDUCTIONS = ("mean", "max", "min", "sum", "variance")
@@ -76,11 +75,9 @@ def _norm_flow(call: relax.Call) -> Flow:
 def _norm(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
     """Blocks are normalised as such; scale and bias, one for each channel, come behind that."""
     (data,), emit, layout = operands.new, operands.emit, operands.layout
-    blocks, dtype = static_shape(data)[1], dtype_of(call)
-    same = (relax.const(np.full(blocks, value, dtype)) for value in (1, 0))
-    whole = relax.op.nn.instance_norm(data, *same, 1, list(SPATIAL_AXES), float(call.attrs.epsilon))
+    whole = emit(blocked_norm(data, float(call.attrs.epsilon)))
     scale, bias = (constant_in(constant, layout) for constant in call.args[1:])
-    return relax.op.add(emit(relax.op.multiply(emit(whole), scale)), bias)
+    return relax.op.add(emit(relax.op.multiply(whole, scale)), bias)
 
 
 def _pad_flow(call: relax.Call) -> Flow:
@@ -122,7 +119,7 @@ RULES = {
     **{f"relax.nn.{name}": LayoutRule(_pool_flow, _pool) for name in POOLS},
     "relax.nn.adaptive_avg_pool2d": LayoutRule(_pool_flow, _adaptive_pool),
     **{f"relax.{name}": LayoutRule(_reduction_flow, _reduction) for name in REDUCTIONS},
-    "relax.nn.instance_norm": LayoutRule(_norm_flow, _norm),
+    INSTANCE_NORM: LayoutRule(_norm_flow, _norm),
     "relax.nn.pad": LayoutRule(_pad_flow, _pad),
     "relax.image.resize2d": LayoutRule(_resize_flow, _resize),
 }

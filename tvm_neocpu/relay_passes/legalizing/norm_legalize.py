@@ -9,17 +9,14 @@ from typing import TypeAlias
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
-from tvm_neocpu.relay_passes.layouts.moments import SPATIAL_AXES, moments, normalised
+from tvm_neocpu.relay_passes.layouts.moments import is_blocked_norm, moments, normalised
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image.instance_norm import blocked_instance_norm, instance_norm
 from tvm_neocpu.topi.math.layer_norm import layer_norm
 
-INSTANCE_NORM, LAYER_NORM = "relax.nn.instance_norm", "relax.nn.layer_norm"
+LAYER_NORM = "relax.nn.layer_norm"
 FLOATS = ("float32", "float64")
-# The rank of NCHW[x]c.
-BLOCKED = 5
 # A producer fused into a norm would be computed three times.
 ATTRS = {"op_pattern": OUT_ELEMWISE_FUSABLE}
 # What the slowest core may have to do more than an even share; else planes are no chunks.
@@ -32,7 +29,7 @@ def instance_norm_legalization(cores: int) -> Legalization:
     """A legalisation of ``relax.nn.instance_norm`` for so many cores."""
 
     def legalized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        if is_blocked_norm(call):
+        if is_blocked_norm(call) and dtype_of(call) in FLOATS:
             return _blocked(builder, call, cores)
         shape, axes = static_shape(call.args[0]), list(ints(call.attrs.axes))
         plain = shape is not None and len(shape) > 2 and axes == list(range(2, len(shape)))
@@ -47,16 +44,6 @@ def instance_norm_legalization(cores: int) -> Legalization:
         )
 
     return legalized
-
-
-def is_blocked_norm(call: relax.Call) -> bool:
-    """Whether images of NCHW[x]c are normalised, without scale and bias."""
-    shape, (scale, bias) = static_shape(call.args[0]), map(array_of, call.args[1:])
-    if shape is None or len(shape) != BLOCKED or ints(call.attrs.axes) != SPATIAL_AXES:
-        return False
-    if scale is None or bias is None or dtype_of(call) not in FLOATS:
-        return False
-    return bool((scale == 1).all() and (bias == 0).all())
 
 
 def _blocked(builder: relax.BlockBuilder, call: relax.Call, cores: int) -> relax.Expr:

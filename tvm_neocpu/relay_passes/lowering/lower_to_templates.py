@@ -83,7 +83,7 @@ class LowerToTemplates:
         if self.before is None:  # else layers are timed by themselves, and read what any may store
             sums = self._rounds_sums(mod)
             rounded = rounded_maps(mod, uses, self._implementation, sums)
-        stored = StoredMaps(rounded)
+        stored = StoredMaps(rounded, uses)
         lower = partial(self._lower, uses, known, stored)
         legalize = {form.op: lower for form in forms()}
         legalize[RECURRENCE] = partial(lower_recurrence, self.cpu)

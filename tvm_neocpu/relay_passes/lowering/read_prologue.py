@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from tvm import relax, te
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import is_foldable, op_name, operands, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import (
+    dtype_of,
+    is_foldable,
+    op_name,
+    operands,
+    static_shape,
+)
+from tvm_neocpu.topi.math.half_precision import BITS
 from tvm_neocpu.topi.schedule import prologue
 
 # The value that a variable is bound to; ``None`` for a parameter.
@@ -103,11 +110,13 @@ def _broadcasts(operand: relax.Expr, result: relax.Expr) -> bool:
 
 
 def _concat_parts(value: relax.Expr | None) -> tuple[relax.Expr, ...] | None:
-    """The feature maps that a concat by channels reads; ``None`` for any other value."""
+    """The feature maps, also stored as bf16, that a concat by channels reads; else ``None``."""
     if op_name(value) != "relax.concat" or not isinstance(value.args[0], relax.Tuple):
         return None
     parts = tuple(value.args[0])
     shapes = [static_shape(part) for part in parts]
-    if value.attrs.axis is None or None in shapes or not is_foldable(parts[0]):
+    if value.attrs.axis is None or None in shapes:
+        return None
+    if not is_foldable(parts[0]) and dtype_of(parts[0]) != BITS:
         return None
     return parts if int(value.attrs.axis) % len(shapes[0]) == 1 else None

@@ -12,11 +12,15 @@ reads, rounded, to what a layer makes.
 
     y = relu(conv2d(x, V) + t)         y = bf16(relu(conv2d(x, V) + fp32(t)))
     z = conv2d(bf16(y), W) + y  ->     z = conv2d(y, W) + fp32(y)
+
+What only moves numbers, a border or a concat, moves them rounded where all that read it round.
+
+    z = conv2d(bf16(concat(x, y)), W)  ->  z = conv2d(concat(bf16(x), bf16(y)), W)
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -26,9 +30,11 @@ from tvm.ir import Expr
 
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
-from tvm_neocpu.relay_passes.ir.exprs import op_name, operands, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, operands, over_variables, static_shape
+from tvm_neocpu.relay_passes.ir.padding import PAD
 from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
+from tvm_neocpu.relay_passes.layouts.moments import is_blocked_norm
 from tvm_neocpu.relay_passes.operators.call_form import ELEMENTWISE, OUT_ELEMWISE_FUSABLE, CallForm
 from tvm_neocpu.relay_passes.operators.table import read_call
 from tvm_neocpu.topi.math.bf16_products import SUM_TYPE, rounded_bits
@@ -37,7 +43,7 @@ from tvm_neocpu.topi.operator import Implementation
 
 # What TVM fuses with the layer in front of it, and rounding with that.
 EPILOGUES = UNARY | BINARY
-SUM = "relax.add"
+SUM, CONCAT = "relax.add", "relax.concat"
 
 # The implementation of a call of a form; ``None`` where no template takes it.
 ImplementationOf = Callable[[relax.Call, CallForm, Workload], Implementation | None]
@@ -58,21 +64,62 @@ def rounded_maps(
     for _, function in relax_functions(mod):
         for region in regions_of(function):
             made = {binding.var: binding.value for binding in region.bindings}
-            places = {var: place for place, var in enumerate(made)}
-            readers: dict[relax.Var, int] = defaultdict(int)
-            for value in made.values():
-                data = _rounded_by(value, implementation)
-                if data in made:
-                    readers[data] += 1
-                for read in _added(value, made, uses, places) if sums else ():
-                    readers[read] += 1
-            found |= {
-                data
-                for data, count in readers.items()
-                if count == uses[data] and (sums or count == 1)
-                if _is_made_by_layer(data, made, uses)
-            }
+            found |= _rounded_in(made, uses, implementation, sums)
     return frozenset(found)
+
+
+def _rounded_in(
+    made: Mapping[relax.Var, relax.Expr],
+    uses: Mapping[relax.Var, int],
+    implementation: ImplementationOf,
+    sums: bool,
+) -> set[relax.Var]:
+    """Of what a region binds. A move takes part with all that it moves, or not at all."""
+    moves = {var for var, value in made.items() if moved_by(value)}
+    direct = _rounding_readers(made, uses, implementation, sums)
+    while True:
+        readers = direct.copy()
+        for var in reversed(made):
+            if var in moves and readers[var] == uses[var]:
+                readers.update(moved_by(made[var]))
+        kept: set[relax.Var] = set()
+        for var, value in made.items():
+            count = readers[var]
+            if not count or count != uses[var] or (count > 1 and not sums):
+                continue
+            parts = moved_by(value)
+            if kept.issuperset(parts) if parts else _is_made_by_layer(var, made, uses):
+                kept.add(var)
+        if moves <= kept:
+            return kept
+        moves &= kept
+
+
+def _rounding_readers(
+    made: Mapping[relax.Var, relax.Expr],
+    uses: Mapping[relax.Var, int],
+    implementation: ImplementationOf,
+    sums: bool,
+) -> Counter[relax.Var]:
+    """How many layers round each map, and, with ``sums``, how many sums may read it rounded."""
+    places = {var: place for place, var in enumerate(made)}
+    readers: Counter[relax.Var] = Counter()
+    for value in made.values():
+        data = _rounded_by(value, implementation)
+        readers.update([data] if data in made else [])
+        readers.update(_added(value, made, uses, places) if sums else ())
+    return readers
+
+
+def moved_by(value: relax.Expr | None) -> tuple[relax.Var, ...]:
+    """The maps whose numbers a border or a concat moves; none for any other value."""
+    if op_name(value) not in (PAD, CONCAT):
+        return ()
+    if op_name(value) == PAD and str(value.attrs.pad_mode) == "constant" and value.attrs.pad_value:
+        return ()
+    (data,) = operands(value)
+    moved = tuple(data) if isinstance(data, relax.Tuple) else (data,)
+    return moved if all(isinstance(each, relax.Var) for each in moved) else ()
 
 
 def _added(
@@ -93,15 +140,25 @@ def _added(
 
 @dataclass
 class StoredMaps:
-    """The bits of maps that are stored as bf16, made where the first reader stands."""
+    """The bits of maps that are stored as bf16, made where the first reader stands.
+
+    ``uses``: how often variables are read; it learns those of bits.
+    """
 
     maps: frozenset[relax.Var]
+    uses: dict[relax.Var, int]
     bits: dict[relax.Var, relax.Var] = field(default_factory=dict)
 
-    def read(self, builder: relax.BlockBuilder, data: relax.Expr) -> relax.Var:
+    def read(self, builder: relax.BlockBuilder, data: relax.Var) -> relax.Var:
         """The map's bits, rounded to nearest: a call that the layer in front takes along."""
         if data not in self.bits:
-            self.bits[data] = _elementwise(builder, data, rounded_bits, "bf16")
+            value = builder.lookup_binding(data)
+            moved = {each: self.read(builder, each) for each in moved_by(value)}
+            if moved:
+                bits = builder.emit(over_variables(value, moved.__getitem__))
+            else:
+                bits = _elementwise(builder, data, rounded_bits, "bf16")
+            self.bits[data], self.uses[bits] = bits, self.uses[data]
         return self.bits[data]
 
     def add(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -180,8 +237,11 @@ def _is_made_by_layer(
 
 
 def _is_layer(value: relax.Expr | None) -> bool:
+    """Whether a value's function takes rounding along: a template's, a norm's of blocks."""
     found = None if value is None else read_call(value)
-    return found is not None and found[0].pattern == OUT_ELEMWISE_FUSABLE
+    if found is not None:
+        return bool(found[0].pattern == OUT_ELEMWISE_FUSABLE)
+    return is_blocked_norm(value)
 
 
 def _variables(call: relax.Expr) -> Iterator[relax.Var]:

@@ -45,7 +45,10 @@ def computed(data: te.Tensor, weight: Weight, geometry: Bf16Geometry) -> te.Tens
     """The same of a geometry like this one's."""
     config = geometry.config
     element = (lambda bits: bits) if geometry.reads_bf16 else rounded_bits
-    image = copied_in_words(data, geometry, element, outside=0) if geometry.is_padded else data
+    image = data
+    # What a prologue computes is read as words: it has to lie in memory.
+    if geometry.is_padded or isinstance(data.op, te.ComputeOp):
+        image = copied_in_words(data, geometry, element, outside=0)
 
     def product(pixel, filters):
         *place, q = pixel

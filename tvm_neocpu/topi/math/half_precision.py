@@ -10,7 +10,7 @@ import numpy as np
 from tvm import tirx
 from tvm.ir import Expr
 
-# bf16 weights are packed as their bits.
+# Numbers of bf16 are stored as their bits: packed weights, and maps that a layer in bf16 reads.
 BITS = "uint16"
 PACKED_TYPES = {"bfloat16": BITS}
 
