@@ -36,8 +36,8 @@ class MatrixUnit:
 
     types: tuple[Types, ...]
     is_plain: bool = False
-    product_cycles: float = 20.0
-    load_cycles: float = 9.0
+    product_cycles: float = 16.0
+    load_cycles: float = 8.0
     store_cycles: float = 16.0
     setup_cycles: float = 250.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.machine.dot import WORD_BYTES
 from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
@@ -12,7 +13,8 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     geometry_of,
 )
 from tvm_neocpu.topi.conv2d_direct.cost import beside_tiles
-from tvm_neocpu.topi.cost.roofline import overlapped, streamed
+from tvm_neocpu.topi.cost.roofline import overlapped
+from tvm_neocpu.topi.math.matrix_tiles import Cut
 
 # Cycles that a vector of sums takes to be read, finished and stored.
 EPILOGUE_CYCLES = 3.0
@@ -20,6 +22,13 @@ EPILOGUE_CYCLES = 3.0
 PICK_CYCLES = 1.0
 # Cycles around the loops of a register tile.
 TILE_CYCLES = 20.0
+# Cycles that a tile of data takes longer whose rows do not lie side by side: parts of wide blocks
+# (128x28x28->512 1x1 of bf16: blocks of 32 channels 90 us, 64 97, 128 104; 3x3 layers 1.03).
+APART_CYCLES = 2.0
+# What products do not hide of the time in which L2 gives weights and pixels.
+EXPOSED_L2 = 0.33
+# Share of L1 that these may take and still stay in it, beside sums and what is stored.
+L1_SHARE = 0.8
 
 
 def predict_seconds(conv: ConvWorkload, config: TilesConfig, cpu: Cpu) -> float:
@@ -32,14 +41,26 @@ def predict_seconds(conv: ConvWorkload, config: TilesConfig, cpu: Cpu) -> float:
 
 
 def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
-    """Cycles of a register tile: its reduction, and the store."""
+    """Cycles of a register tile: its reduction, pass by pass, and the store."""
     config, cut = geometry.config, cut_of(geometry)
-    row_bytes = geometry.row_bytes / cut.passes
-    from_l2 = cut.words * streamed(geometry.steps * row_bytes, row_bytes, cpu)
+    steps = geometry.steps / cut.words
     issue = overlapped(cut.products * unit.product_cycles, cut.loads * unit.load_cycles)
-    step = overlapped(issue, from_l2 / cpu.l2_bytes_per_cycle)
+    if geometry.words > cut.words:
+        issue += APART_CYCLES * len(cut.starts)
+    from_l2 = _bytes_from_l2(geometry, cut, cpu) / cpu.l2_bytes_per_cycle
     vectors = config.reg_m * config.reg_n * cut.filters
     stored = cut.products * unit.store_cycles + vectors * EPILOGUE_CYCLES
     if cut.gap:
         stored += vectors * PICK_CYCLES
-    return cut.passes * (geometry.steps / cut.words * step + stored + TILE_CYCLES)
+    summed = overlapped(steps * issue, from_l2) + EXPOSED_L2 * from_l2
+    return cut.passes * (summed + stored + TILE_CYCLES)
+
+
+def _bytes_from_l2(geometry: TilesGeometry, cut: Cut, cpu: Cpu) -> float:
+    """Of weights and pixels, in a pass over a register tile; none while L1 holds both."""
+    config, conv = geometry.config, geometry.conv
+    weights = geometry.steps * geometry.row_bytes / cut.passes
+    (down, across), (high, wide) = geometry.stride, conv.reach
+    rows, columns = (config.reg_m - 1) * down + high, (config.reg_n - 1) * across + wide
+    pixels = rows * columns * geometry.in_blocks * geometry.words * WORD_BYTES
+    return weights + pixels if weights + pixels > L1_SHARE * cpu.l1 else 0.0

@@ -6,6 +6,7 @@ words of a block of channels at once, and the sums of a register tile lie in the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tvm import te
@@ -78,12 +79,15 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     unit = cpu.unit(geometry.conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     chunk, tile, reduction = tile_output(sch, acc, geometry)
-    reduction = _cut_loops(sch, acc, reduction, cut_of(geometry))
+    found = cut_of(geometry)
+    reduction = _cut_loops(sch, acc, reduction, found)
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     # The sums come from memory: a loop over pixels is no slower than all of them in a row.
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
-    prefetch_next_panel(sch, reduction[-2], most=MAX_REQUESTS)
-    multiply_in_tiles(sch, acc, chunk, reduction, pitch_of(geometry))
+    in_passes = found.passes > 1 and math.prod(geometry.tiles) > 1
+    prefetch_next_panel(sch, reduction[-2], most=MAX_REQUESTS, in_passes=in_passes)
+    sums = geometry.config.tile_channels
+    multiply_in_tiles(sch, acc, chunk, reduction, sums, pitch_of(geometry))
     place = padded_in(sch, acc, chunk, geometry)
     if isinstance(geometry, ImageRowsGeometry):
         place_rows(sch, place, geometry)
@@ -96,14 +100,14 @@ def _cut_loops(sch: Schedule, acc: SBlockRV, reduction: list[LoopRV], found: Cut
     """Cut filters and words into what tiles hold; returns the loops of the reduction.
 
     # for yo, xo: for ico, kh, kw, ici: for yi, xi, c
-    # ->  for co: for yo, xo: for ico, kh, kw, qo, qi: for yi, xi, ci
+    # ->  for yo, xo: for co: for ico, kh, kw, qo, qi: for yi, xi, ci
     """
-    *_, yo, xo, _, _, _, _, yi, xi, c = sch.get_loops(acc)
+    *_, yi, xi, c = sch.get_loops(acc)
     *outer, words = reduction
     if steps.loop_extent(sch, words) > found.words:
         qo, words = steps.split_off(sch, words, found.words)
         outer.append(qo)
     if found.passes > 1:
         co, ci = steps.split_off(sch, c, found.filters * LANES)
-        sch.reorder(co, yo, xo, *outer, words, yi, xi, ci)
+        sch.reorder(co, *outer, words, yi, xi, ci)
     return [*outer, words]

@@ -91,7 +91,7 @@ def test_tiles_that_run_on_leave_sums_between_rows_behind() -> None:
 
 
 def test_a_pass_reads_weights_of_its_own() -> None:
-    """Two passes over the 32 filters of a block, outside the tiles; each asks for the next one's
+    """Two passes over the 32 filters of a block, inside of a tile; each asks for the next one's
     panel."""
     conv = replace(CONV, in_channels=1024, height=7, width=7, out_channels=512)
     config = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=7, reg_m=7)
@@ -101,6 +101,16 @@ def test_a_pass_reads_weights_of_its_own() -> None:
     assert "weight[i1 * 2 + T.Add(i4_0 * 16, 0) // 16, ico" in load
     asked = [line for line in found if "prefetch(" in line and "weight[" in line]
     assert asked and all("weight[i1 * 2 + i4_0, 0" in line for line in asked)
+
+
+def test_tiles_that_walk_the_panels_of_a_block_ask_for_the_next_block() -> None:
+    """Each of 7 tiles asks for a part of its two panels, 8192 words further on."""
+    conv = replace(CONV, in_channels=1024, height=28, width=16, out_channels=512)
+    config = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=16, reg_m=4, oh_bn=7)
+    found = lines(CPU, conv, config)
+    asked = [line for line in found if "prefetch(" in line and "weight[" in line]
+    begin = "weight[T.Add(i1 * 2, 0), 0, 0, 0, 0, 8192 + ("
+    assert len(asked) == 3 and all(begin in line for line in asked)
 
 
 def test_loops_stand_in_for_a_unit_that_is_not_there() -> None:

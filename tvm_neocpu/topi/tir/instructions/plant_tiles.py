@@ -42,20 +42,26 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import (
 )
 
 # Notes on loops: over parallel chunks, over a tile's rows where it is zeroed, the outermost and the
-# innermost one of the reduction, which has the pitch of a run of rows.
-_KEYS = CHUNK_KEY, ZERO_KEY, SUM_KEY, STEP_KEY = tuple(
-    f"neocpu.matrix_{name}" for name in ("chunk", "zero", "sum", "step")
+# innermost one of the reduction, which has the pitch of a run of rows, and the sums of a pixel.
+_KEYS = CHUNK_KEY, ZERO_KEY, SUM_KEY, STEP_KEY, SUMS_KEY = tuple(
+    f"neocpu.matrix_{name}" for name in ("chunk", "zero", "sum", "step", "sums")
 )
 NO_RUN = 0
 
 
 def multiply_in_tiles(
-    sch: Schedule, acc: SBlockRV, chunk: LoopRV, reduction: Sequence[LoopRV], pitch: int | None
+    sch: Schedule,
+    acc: SBlockRV,
+    chunk: LoopRV,
+    reduction: Sequence[LoopRV],
+    sums: int,
+    pitch: int | None,
 ) -> None:
     """Mark the loops of a reduction over words; :func:`plant_tiles` acts once all is scheduled.
 
-    Inside ``reduction`` are the loops over a register tile's rows, columns and lanes. ``pitch``: as
-    in :func:`cut`. The template says it, because TVM narrows copies of images after this rewrite.
+    Inside ``reduction`` are the loops over a register tile's rows, columns and lanes. ``sums``:
+    those of a pixel that are kept until all passes over it are done. ``pitch``: as in :func:`cut`.
+    The template says both, because TVM narrows what is kept after this rewrite.
     """
     sch.set_scope(acc, 0, steps.LOCAL)
     zero = sch.decompose_reduction(acc, reduction[0])
@@ -64,6 +70,7 @@ def multiply_in_tiles(
         (sch.get_loops(zero)[-3], ZERO_KEY, 1),
         (reduction[0], SUM_KEY, 1),
         (reduction[-1], STEP_KEY, pitch or NO_RUN),
+        (reduction[-1], SUMS_KEY, sums),
     ):
         sch.annotate(loop, key, value)
 
@@ -171,8 +178,7 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     apart = (
         data.bytes_along(columns, analyzer),
         weights.bytes_along(words, analyzer),
-        # TVM keeps no more sums than those of a register tile.
-        channels * item_bytes(str(sums.buffer.dtype)),
+        int(step.annotations[SUMS_KEY]) * item_bytes(str(sums.buffer.dtype)),
     )
     pitch = int(step.annotations[STEP_KEY])
     found = cut((height, width), None if pitch == NO_RUN else pitch, channels, summed)

@@ -39,12 +39,18 @@ from tvm_neocpu.topi.tir.prefetch.requests import MAX_PER_STEP, buffer_bytes, li
 PREFETCH_KEY = "neocpu.prefetch"
 # Of a marked loop: the requests that a step of it has room for.
 MOST_KEY = "neocpu.prefetch_most"
+# Of a marked loop: a tile passes over several panels.
+PASSES_KEY = "neocpu.prefetch_passes"
 # Of a marked loop: another one asks for what the epilogue reads and writes.
 NO_EPILOGUE = "neocpu.no_epilogue"
 
 
 def prefetch_next_panel(
-    sch: Schedule, step: LoopRV, ahead: int = 1, most: int = MAX_PER_STEP
+    sch: Schedule,
+    step: LoopRV,
+    ahead: int = 1,
+    most: int = MAX_PER_STEP,
+    in_passes: bool = False,
 ) -> None:
     """Mark the innermost loop of a reduction; :func:`plant_prefetches` acts once all is scheduled.
 
@@ -52,8 +58,11 @@ def prefetch_next_panel(
 
     ``ahead``: which panel behind this one is asked for; the next one of short panels comes too soon
     after the request. ``most``: requests that a step has room for; of more none is made.
+    ``in_passes``: each tile walks several panels in turn, the loop over which is its innermost one.
     """
     sch.annotate(step, PREFETCH_KEY, ahead)
+    if in_passes:
+        sch.annotate(step, PASSES_KEY, 1)
     if most != MAX_PER_STEP:
         sch.annotate(step, MOST_KEY, most)
 
@@ -67,10 +76,15 @@ def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         update = innermost_block(body)
         ahead = int(loop.annotations[PREFETCH_KEY])
         most = int(loop.annotations.get(MOST_KEY, MAX_PER_STEP))
-        walk = None if update is None else _walk_of(update, (*outer, loop), ahead, most)
+        in_passes = PASSES_KEY in loop.annotations
+        walk = None
+        if update is not None:
+            walk = _walk_of(update, (*outer, loop), ahead, most, in_passes)
         requests = [] if walk is None else _requests(walk, cpu)
         lines = 0 if walk is None else _lines_a_pass(walk, cpu)
-        bare = without_mark(without_mark(loop, NO_EPILOGUE, body), MOST_KEY, body)
+        bare = loop
+        for key in (NO_EPILOGUE, MOST_KEY, PASSES_KEY):
+            bare = without_mark(bare, key, body)
         return with_requests(bare, PREFETCH_KEY, requests, body, lines)
 
     return rewrite_loops(func, planted)
@@ -141,7 +155,9 @@ def _request(walk: _Walk, line: Expr, cpu: Cpu) -> Stmt:
     return request(walk.weight, (*walk.panel_index, *[0] * (inside - 1), beyond))
 
 
-def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int, most: int) -> _Walk | None:
+def _walk_of(
+    update: SBlockRealize, loops: tuple[For, ...], ahead: int, most: int, in_passes: bool
+) -> _Walk | None:
     """``None`` for weights that are small or not walked in the order in which they lie."""
     read = weight_read(update)
     if read is None or buffer_bytes(read.source) < MIN_PREFETCHED_BYTES:
@@ -158,16 +174,21 @@ def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int, most: in
     panels = [
         at for at, loop in enumerate(loops) if any(uses(i, loop.loop_var) for i in panel_index)
     ]
+    # The panels that passes of one tile walk lie side by side: one panel to who asks for the next.
+    passes = [loops[panels.pop()]] if in_passes else []
     inside = loops[max(panels, default=-1) + 1 :]
-    tile, tiles = position([loop for loop in inside if loop.loop_var not in walked])
+    known = walked.union(loop.loop_var for loop in passes)
+    tile, tiles = position([loop for loop in inside if loop.loop_var not in known])
     for chunk, chunks in filter(None, map(_shared_by, panel_index)):
         tile, tiles = chunk * tiles + tile, chunks * tiles
     shape = [int(extent) for extent in weight.shape]
     panel_bytes = prod(shape[len(panel_index) :]) * item_bytes(str(weight.dtype))
+    panel_bytes *= prod(int(loop.extent) for loop in passes)
+    first_pass = {loop.loop_var: tirx.const(0, str(loop.loop_var.ty.dtype)) for loop in passes}
+    panel_index = tuple(replaced(index, first_pass) for index in panel_index)
+    step, count = position([*passes, *steps])
     last = inner.loop_var, int(inner.extent)
-    return _Walk(
-        weight, panel_index, panel_bytes, tile, tiles, *position(steps), *last, ahead, most
-    )
+    return _Walk(weight, panel_index, panel_bytes, tile, tiles, step, count, *last, ahead, most)
 
 
 def _bound_axes(
