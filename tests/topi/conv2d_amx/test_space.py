@@ -10,6 +10,7 @@ from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import cut_of, geometry_of
 from tvm_neocpu.topi.conv2d_amx.space import accepts, bf16_space, integer_space
 
 PLAIN = Cpu("skylake-avx512", AVX512, 1)
@@ -23,7 +24,7 @@ CONV = ConvWorkload(1, 128, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1), types=U8S8
         replace(CONV, types=FP32),
         replace(CONV, in_channels=3),
         replace(CONV, in_channels=67),
-        replace(CONV, out_channels=59),
+        replace(CONV, out_channels=131),
         replace(CONV, out_channels=128, groups=128),
     ],
     ids=["fp32", "image", "no block of words", "no tile of filters", "depthwise"],
@@ -39,6 +40,35 @@ def test_blocks_are_rows_of_words() -> None:
     halves = replace(CONV, types=BF16_WEIGHTS)
     assert {config.ic_bn for config in bf16_space(halves, CPU)} == {8, 16, 32, 64}
     assert {config.oc_bn for config in integer_space(CONV, CPU)} == {16, 32, 64}
+
+
+@pytest.mark.parametrize(
+    ("channels", "written"),
+    [
+        (24, {(12, 16), (24, 32)}),
+        (40, {(40, 48)}),
+        (48, {(16, 0), (48, 0), (12, 16), (24, 32)}),
+        (3, {(3, 16)}),
+        (59, {(59, 64)}),
+    ],
+)
+def test_blocks_that_fill_tiles(channels: int, written: set[tuple[int, int]]) -> None:
+    """Three quarters of their filters are no zeros, or there is no other block."""
+    found = integer_space(replace(CONV, out_channels=channels), CPU)
+    assert {(config.oc_bn, config.oc_lanes) for config in found} == written
+
+
+def test_passes_pay_where_taps_read_pixels_again() -> None:
+    """Of a 1x1 kernel over a large image no tile passes over its block's filters twice."""
+
+    def passed(conv: ConvWorkload) -> set[tuple[int, int, int]]:
+        found = [(each, cut_of(geometry_of(conv, each))) for each in integer_space(conv, CPU)]
+        return {(e.reg_m, e.reg_n, e.oc_bn) for e, cut in found if cut.passes > 1}
+
+    assert passed(CONV) >= {(4, 14, 32), (4, 14, 64), (2, 14, 64)}
+    pointwise = replace(CONV, kernel=(1, 1), padding=(0, 0, 0, 0))
+    assert not passed(pointwise)
+    assert passed(replace(pointwise, height=7, width=7)) == {(7, 7, 32), (7, 7, 64)}
 
 
 def test_rows_are_cut_evenly_though_no_factor_does() -> None:

@@ -19,6 +19,7 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     Bf16TilesConfig,
     IntegerRowsConfig,
     IntegerTilesConfig,
+    misfit,
 )
 from tvm_neocpu.topi.kernel import kernel
 
@@ -102,6 +103,11 @@ def test_other_systems_multiply_words() -> None:
         (convolution(U8S8, height=7, width=7), 7, 7, 32),
         (convolution(U8S8, kernel=(1, 1), height=7, width=7), 7, 7, 64),
         (convolution(U8S8, kernel=(1, 1), stride=(2, 2), height=14, width=14), 7, 7, 32),
+        # Passes inside of each of several tiles: whole ones, some that overhang, a strided kernel.
+        (convolution(U8S8), 4, 14, 32),
+        (convolution(U8S8), 2, 14, 64),
+        (convolution(U8S8, height=17, width=35, pad_value=7), 2, 18, 64),
+        (convolution(U8S8, stride=(2, 2), height=35, width=35), 4, 9, 32),
     ],
 )
 def test_tiles_are_exact(
@@ -121,6 +127,21 @@ def test_tiles_of_bf16_are_near(ic_bn: int, epilogue: str) -> None:
     conv = convolution(BF16_WEIGHTS)
     config = Bf16TilesConfig(ic_bn, 32, 14, True, 2, 7)
     check(conv, config, HOST.cpu, epilogues(conv)[epilogue])
+
+
+@here
+@pytest.mark.parametrize(("channels", "lanes"), [(24, 32), (40, 48), (3, 16), (59, 64)])
+@pytest.mark.parametrize("types", [U8S8, BF16_WEIGHTS])
+def test_blocks_that_fill_tiles(channels: int, lanes: int, types: Types) -> None:
+    """Of the sums of a tile some are left behind; rows in a run of a small image, too."""
+    conv = replace(convolution(types), out_channels=channels)
+    make = IntegerTilesConfig if types == U8S8 else Bf16TilesConfig
+    for image, reg_m, reg_n in ((14, 1, 14), (17, 1, 9), (7, 7, 7) if lanes == 16 else (8, 1, 8)):
+        shaped = replace(conv, height=image, width=image)
+        config = make(32, channels, reg_n, True, reg_m, 4, False, lanes)
+        assert misfit(shaped, config) is None
+        for epilogue in ("none", "residual" if types == U8S8 else "swish"):
+            check(shaped, config, HOST.cpu, epilogues(shaped)[epilogue])
 
 
 STEMS = [

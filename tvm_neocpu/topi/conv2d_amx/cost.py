@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import WORD_BYTES
-from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
+from tvm_neocpu.core.machine.matrix_unit import LANES, MatrixUnit
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
     TilesConfig,
@@ -48,9 +48,9 @@ def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
     if geometry.words > cut.words:
         issue += APART_CYCLES * len(cut.starts)
     from_l2 = _bytes_from_l2(geometry, cut, cpu) / cpu.l2_bytes_per_cycle
-    vectors = config.reg_m * config.reg_n * cut.filters
+    vectors = config.reg_m * config.reg_n * _vectors_of(config.oc_bn) / cut.passes
     stored = cut.products * unit.store_cycles + vectors * EPILOGUE_CYCLES
-    if cut.gap:
+    if cut.gap or config.oc_lanes:
         stored += vectors * PICK_CYCLES
     summed = overlapped(steps * issue, from_l2) + EXPOSED_L2 * from_l2
     return cut.passes * (summed + stored + TILE_CYCLES)
@@ -64,3 +64,8 @@ def _bytes_from_l2(geometry: TilesGeometry, cut: Cut, cpu: Cpu) -> float:
     rows, columns = (config.reg_m - 1) * down + high, (config.reg_n - 1) * across + wide
     pixels = rows * columns * geometry.in_blocks * geometry.words * WORD_BYTES
     return weights + pixels if weights + pixels > L1_SHARE * cpu.l1 else 0.0
+
+
+def _vectors_of(channels: int) -> int:
+    """Vectors in which so many sums of a pixel are finished: of 24 three, of 3 each by itself."""
+    return channels // min(LANES, channels & -channels)

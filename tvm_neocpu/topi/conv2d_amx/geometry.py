@@ -120,7 +120,8 @@ def cut_of(geometry: TilesGeometry) -> Cut:
 
 def in_passes(conv: ConvWorkload, config: Packed) -> Packed:
     """The config whose blocks are the filters of a pass: weights are packed as for that."""
-    return replace(config, oc_bn=cut_of(geometry_of(conv, config)).filters * LANES)
+    found = cut_of(geometry_of(conv, config))
+    return replace(config, oc_bn=found.filters * LANES) if found.passes > 1 else config
 
 
 def pitch_of(geometry: TilesGeometry) -> int | None:
@@ -156,8 +157,9 @@ def _misfit_of_tiles(conv: ConvWorkload, config: TilesConfig) -> str | None:
     reason = direct.misfit_in_groups(conv, config)
     if reason is not None:
         return reason
-    if config.oc_lanes or config.oc_bn % LANES:
+    if config.tile_channels % LANES or (config.oc_lanes and conv.groups > 1):
         return f"its oc_bn {config.oc_bn} is no number of tiles of {LANES} filters"
-    if cut_of(geometry_of(conv, config)).products > MAX_SUMS:
+    found = cut_of(geometry_of(conv, config))
+    if found.products > MAX_SUMS or (found.passes > 1 and config.oc_lanes):
         return f"its sums take more than {MAX_SUMS} registers"
     return None

@@ -79,8 +79,8 @@ def _schedules(
     blocks = tuple(product(read, _written(conv)))
     for reg_m, reg_n in _tiles(conv):
         for oh_bn, parallel_oc in chunkings(conv, reg_m, cpu):
-            for ic_bn, oc_bn in blocks:
-                config = make(ic_bn, oc_bn, reg_n, True, reg_m, oh_bn, parallel_oc)
+            for ic_bn, (oc_bn, oc_lanes) in blocks:
+                config = make(ic_bn, oc_bn, reg_n, True, reg_m, oh_bn, parallel_oc, oc_lanes)
                 if misfit(conv, config) is None and not _wastes_passes(conv, config):
                     yield config
 
@@ -106,10 +106,21 @@ def _read(conv: ConvWorkload) -> tuple[int, ...]:
     return tuple(block for block in words if largest_factor(words[block], ROWS) >= MIN_WORDS)
 
 
-def _written(conv: ConvWorkload) -> tuple[int, ...]:
-    """Blocks of output channels that are whole tiles of filters."""
-    blocks = factors(conv.out_channels // conv.groups)
-    return tuple(block for block in blocks if block % LANES == 0 and block <= MAX_SUMS * LANES)
+def _written(conv: ConvWorkload) -> tuple[tuple[int, int], ...]:
+    """(oc_bn, oc_lanes): blocks of output channels that are whole tiles of filters, or fill them.
+
+    24 channels are three quarters of two tiles. Where no block is better, all channels are one: a
+    product takes as long for 3 filters as for 16, and 16 times less than one of a few vectors.
+    """
+    channels = conv.out_channels // conv.groups
+    blocks = [block for block in factors(channels) if block <= MAX_SUMS * LANES]
+    whole = [(block, 0) for block in blocks if block % LANES == 0]
+    if conv.groups > 1:
+        return tuple(whole)
+    filled = [(block, math.ceil(block / LANES) * LANES) for block in blocks if block % LANES]
+    dense = [(block, lanes) for block, lanes in filled if 4 * block >= 3 * lanes]
+    alone = [(block, lanes) for block, lanes in filled if block == channels]
+    return tuple(whole + dense or alone)
 
 
 def _tiles(conv: ConvWorkload) -> list[tuple[int, int]]:

@@ -86,8 +86,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
     in_passes = found.passes > 1 and math.prod(geometry.tiles) > 1
     prefetch_next_panel(sch, reduction[-2], most=MAX_REQUESTS, in_passes=in_passes)
-    sums = geometry.config.tile_channels
-    multiply_in_tiles(sch, acc, chunk, reduction, sums, pitch_of(geometry))
+    multiply_in_tiles(sch, acc, chunk, reduction, geometry.config.oc_bn, pitch_of(geometry))
     place = padded_in(sch, acc, chunk, geometry)
     if isinstance(geometry, ImageRowsGeometry):
         place_rows(sch, place, geometry)

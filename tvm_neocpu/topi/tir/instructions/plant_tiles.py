@@ -20,7 +20,7 @@ from tvm.ir import Call, Expr, TensorLoad
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
+from tvm.tirx import Buffer, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.matrix_unit import LANES
@@ -128,7 +128,10 @@ class _Access:
 
 @dataclass(frozen=True)
 class _Tile:
-    """A register tile's reduction: loops over words, rows, columns, lanes, and three operands."""
+    """A register tile's reduction: loops over words, rows, columns, lanes, and three operands.
+
+    ``kept``: the sums of a pixel that the epilogue reads, of all passes.
+    """
 
     loops: tuple[tirx.Var, ...]
     data: _Access
@@ -138,6 +141,12 @@ class _Tile:
     elements: int
     pixels: tuple[int, int]
     cut: Cut
+    kept: int
+
+    @property
+    def fills_lanes(self) -> bool:
+        """Whether the last tile of filters has zeros, whose sums nobody wants."""
+        return self.cut.filters * self.cut.passes * LANES > self.kept
 
     def data_at(self, pixels: int) -> Expr:
         return self.data.at(self._places(pixels, 0))
@@ -170,7 +179,7 @@ def _tile_of(func: tirx.PrimFunc) -> _Tile:
 def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     loops = loops_of(step)
     words, rows, columns, lanes = (loop.loop_var for loop in loops)
-    analyzer = analyzer_of((*outer, *loops))
+    analyzer, kept = analyzer_of((*outer, *loops)), int(step.annotations[SUMS_KEY])
     update = innermost_block(step)
     assert update is not None, "a reduction ends in a block"
     data, weights, sums, elements = _operands(update)
@@ -178,13 +187,13 @@ def _described(step: For, outer: tuple[For, ...]) -> _Tile:
     apart = (
         data.bytes_along(columns, analyzer),
         weights.bytes_along(words, analyzer),
-        int(step.annotations[SUMS_KEY]) * item_bytes(str(sums.buffer.dtype)),
+        kept * item_bytes(str(sums.buffer.dtype)),
     )
     pitch = int(step.annotations[STEP_KEY])
     found = cut((height, width), None if pitch == NO_RUN else pitch, channels, summed)
     assert found.products <= MAX_SUMS, "a config that no cut fits is a misfit"
     variables = (words, rows, columns, lanes)
-    return _Tile(variables, data, weights, sums, apart, elements, (height, width), found)
+    return _Tile(variables, data, weights, sums, apart, elements, (height, width), found, kept)
 
 
 def _operands(update: SBlockRealize) -> tuple[_Access, _Access, _Access, int]:
@@ -229,7 +238,7 @@ def _products(tile: _Tile) -> Stmt:
 def _stores(tile: _Tile) -> Stmt:
     cut, (*_, apart) = tile.cut, tile.row_bytes
     places = list(product(range(len(cut.starts)), range(cut.filters)))
-    if cut.gap:
+    if cut.gap or tile.fills_lanes:
         return _picked(tile, places)
     return sequence(
         [matrix_tiles.stored(cut.sums(p, f), tile.sums_at(p, f), apart) for p, f in places]
@@ -237,7 +246,7 @@ def _stores(tile: _Tile) -> Stmt:
 
 
 def _picked(tile: _Tile, places: Sequence[tuple[int, int]]) -> Stmt:
-    """All sums of a run in memory of their own, and of these the pixels that are asked for.
+    """All sums in memory of their own, and of these the pixels and filters that are asked for.
 
     # store registers to run; for y, x: acc[y, x] = run[9 * y + x]
     """
@@ -250,16 +259,23 @@ def _picked(tile: _Tile, places: Sequence[tuple[int, int]]) -> Stmt:
         row, column = cut.starts[p]
         at = tirx.address_of(run[row * pitch + column, f * LANES])
         stored.append(matrix_tiles.stored(cut.sums(p, f), at, channels * item_bytes(dtype)))
-    y, x, lane = (tirx.Var(name, "int64") for name in ("y", "x", "lane"))
-    index = tile.sums.index_at(dict(zip(tile.loops[1:], (y, x, lane), strict=True)))
-    picked: Stmt = BufferStore(tile.sums.buffer, run[y * pitch + x, lane], index)
+    wanted = min(channels, tile.kept)
+    # LLVM lowers a vector whose length is no power of two element by element.
+    lanes = wanted & -wanted
+    y, x, vector, lane = (tirx.Var(name, "int64") for name in ("y", "x", "vector", "lane"))
+    at_lane = lane if lanes == wanted else vector * lanes + lane
+    index = tile.sums.index_at(dict(zip(tile.loops[1:], (y, x, at_lane), strict=True)))
+    picked: Stmt = BufferStore(tile.sums.buffer, run[y * pitch + x, at_lane], index)
     for var, extent, kind in (
-        (lane, channels, ForKind.VECTORIZED),
+        (lane, lanes, ForKind.VECTORIZED if lanes > 1 else ForKind.UNROLLED),
+        (vector, wanted // lanes, ForKind.UNROLLED),
         (x, columns, ForKind.UNROLLED),
         (y, rows, ForKind.SERIAL),
     ):
         picked = counted_loop(var, extent, picked, kind)
-    return opaque("matrix_run", SeqStmt([*stored, picked]), [run])
+    # TVM would narrow the run to what is picked of it; tiles are stored whole.
+    whole = Evaluate(tirx.address_of(run[length - 1, channels - 1]))
+    return opaque("matrix_run", SeqStmt([*stored, whole, picked]), [run])
 
 
 def with_registers(body: Stmt, cut: Cut) -> Stmt:
