@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable
+
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import WORD_BYTES
 from tvm_neocpu.core.machine.matrix_unit import LANES, MatrixUnit
@@ -13,8 +16,9 @@ from tvm_neocpu.topi.conv2d_amx.geometry import (
     geometry_of,
 )
 from tvm_neocpu.topi.conv2d_direct.cost import beside_tiles
-from tvm_neocpu.topi.cost.roofline import overlapped
+from tvm_neocpu.topi.cost.roofline import is_above, overlapped
 from tvm_neocpu.topi.math.matrix_tiles import Cut
+from tvm_neocpu.topi.operator import Price
 
 # Cycles that a vector of sums takes to be read, finished and stored.
 EPILOGUE_CYCLES = 3.0
@@ -22,6 +26,9 @@ EPILOGUE_CYCLES = 3.0
 PICK_CYCLES = 1.0
 # Cycles around the loops of a register tile.
 TILE_CYCLES = 20.0
+# Cycles that each of several passes takes longer: the sums of all of them are finished together,
+# more instructions than the core looks ahead, so that no product of the next tile runs beside them.
+PASS_CYCLES = 100.0
 # Cycles that a tile of data takes longer whose rows do not lie side by side: parts of wide blocks
 # (128x28x28->512 1x1 of bf16: blocks of 32 channels 90 us, 64 97, 128 104; 3x3 layers 1.03).
 APART_CYCLES = 2.0
@@ -33,11 +40,28 @@ L1_SHARE = 0.8
 
 def predict_seconds(conv: ConvWorkload, config: TilesConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
+    return pricing(conv, cpu)(config)
+
+
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
+    """:func:`predict_seconds` for many configs: what tiles take is computed once, however they are
+    dealt out.
+    """
     assert cpu.matrix is not None, "only a CPU with the unit has such configs"
-    geometry = geometry_of(conv, config)
-    tiles = conv.batch * geometry.tiles[0] * geometry.tiles[1] * geometry.out_blocks
-    cycles = tiles * _tile_cycles(geometry, cpu.matrix, cpu)
-    return beside_tiles(geometry, cycles + geometry.chunks * cpu.matrix.setup_cycles, cpu)
+    unit, of_tiles = cpu.matrix, dict[Hashable, float]()
+
+    def price(config: TilesConfig, limit: float = math.inf, /) -> float:
+        geometry = geometry_of(conv, config)
+        tile = config.ic_bn, config.oc_bn, config.oc_lanes, config.reg_m, config.reg_n
+        if tile not in of_tiles:
+            count = conv.batch * math.prod(geometry.tiles) * geometry.out_blocks
+            of_tiles[tile] = count * _tile_cycles(geometry, unit, cpu)
+        cycles = of_tiles[tile] + geometry.chunks * unit.setup_cycles
+        if is_above(limit, cycles, cpu):
+            return math.inf
+        return beside_tiles(geometry, cycles, cpu)
+
+    return price
 
 
 def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
@@ -53,7 +77,8 @@ def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
     if cut.gap or config.oc_lanes:
         stored += vectors * PICK_CYCLES
     summed = overlapped(steps * issue, from_l2) + EXPOSED_L2 * from_l2
-    return cut.passes * (summed + stored + TILE_CYCLES)
+    around = TILE_CYCLES + (PASS_CYCLES if cut.passes > 1 else 0.0)
+    return cut.passes * (summed + stored + around)
 
 
 def _bytes_from_l2(geometry: TilesGeometry, cut: Cut, cpu: Cpu) -> float:

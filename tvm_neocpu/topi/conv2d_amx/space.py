@@ -78,25 +78,26 @@ def _schedules(
 ) -> Iterator[Made]:
     blocks = tuple(product(read, _written(conv)))
     for reg_m, reg_n in _tiles(conv):
+        # However tiles are dealt out, they are cut alike.
+        fitting = [
+            (ic_bn, oc_bn, oc_lanes)
+            for ic_bn, (oc_bn, oc_lanes) in blocks
+            for config in [make(ic_bn, oc_bn, reg_n, reg_m=reg_m, oc_lanes=oc_lanes)]
+            if misfit(conv, config) is None and not _wastes_passes(conv, config)
+        ]
         for oh_bn, parallel_oc in chunkings(conv, reg_m, cpu):
-            for ic_bn, (oc_bn, oc_lanes) in blocks:
-                config = make(ic_bn, oc_bn, reg_n, True, reg_m, oh_bn, parallel_oc, oc_lanes)
-                if misfit(conv, config) is None and not _wastes_passes(conv, config):
-                    yield config
+            for ic_bn, oc_bn, oc_lanes in fitting:
+                yield make(ic_bn, oc_bn, reg_n, True, reg_m, oh_bn, parallel_oc, oc_lanes)
 
 
 def _wastes_passes(conv: ConvWorkload, config: TilesConfig) -> bool:
-    """Whether passes over a block's filters leave registers unused, or read pixels in vain.
+    """Whether passes over a block's filters leave registers for sums unused.
 
-    Each pass reads the tile's pixels again. A larger kernel reads a pixel for each of its taps
-    anyway; a 1x1 kernel does not (1024x14x14->256 of bf16 69 us, in passes 105), unless the image
-    is one register tile, whose weights are then read once.
+    A small image that is one register tile has none to fill: its weights are read once.
     """
     found = cut_of(geometry_of(conv, config))
     whole = config.reg_m == conv.out_height and config.reg_n == conv.out_width
-    if found.passes == 1 or whole:
-        return False
-    return found.products < MAX_SUMS or conv.kernel == (1, 1)
+    return found.passes > 1 and found.products < MAX_SUMS and not whole
 
 
 def _read(conv: ConvWorkload) -> tuple[int, ...]:
