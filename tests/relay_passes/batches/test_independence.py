@@ -40,6 +40,13 @@ def through_other_places(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var)
     return op.reshape(builder.emit(op.nn.softmax(product)), (n, 256))
 
 
+def border_of_a_factor(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """Each plane mirrored, four planes an image."""
+    planes = builder.emit(op.reshape(x, (n * 4, 8, 8)))
+    planes = builder.emit(op.nn.pad(planes, [0, 0, 1, 1, 1, 1], "reflect"))
+    return op.reshape(planes, (n, 4, 10, 10))
+
+
 def inside_a_factor(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
     """The batch as the inner factor of rows: 64 steps of all images."""
     steps = builder.emit(op.reshape(x, (n, 4, 64)))
@@ -56,6 +63,11 @@ INDEPENDENT: dict[str, Build] = {
     "flat": lambda b, x, n: op.reshape(x, (n, 256)),
     "concat of channels": lambda b, x, n: op.concat([x, x], 1),
     "resize": lambda b, x, n: op.image.resize2d(x, (16, 16)),
+    "mirrored border": lambda b, x, n: op.nn.pad(x, [0, 0, 0, 0, 1, 2, 2, 1], "reflect"),
+    "repeated border": lambda b, x, n: op.nn.pad(x, [0, 0, 0, 0, 1, 0, 0, 3], "replicate"),
+    "border from behind": lambda b, x, n: op.nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0], "circular"),
+    "border of zeros": lambda b, x, n: op.nn.pad(x, [0, 0, 0, 0, 1, 1, 1, 1]),
+    "border of a factor": border_of_a_factor,
     "other places": through_other_places,
     "inner factor of rows": inside_a_factor,
     "one place of each image": lambda b, x, n: op.take(x, relax.const(np.int64(2)), 1),
@@ -114,6 +126,8 @@ def first_rows_of_all(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) ->
 DEPENDENT: dict[str, Build] = {
     "mean over images": lambda b, x, n: op.subtract(x, b.emit(op.mean(x, [0], True))),
     "softmax over images": lambda b, x, n: op.nn.softmax(x, 0),
+    "images behind the last": lambda b, x, n: op.nn.pad(x, [0, 1, 0, 0, 0, 0, 0, 0]),
+    "images mirrored": lambda b, x, n: op.nn.pad(x, [1, 1, 0, 0, 0, 0, 0, 0], "reflect"),
     "flipped": lambda b, x, n: op.flip(x, 0),
     "mixed by a reshape": lambda b, x, n: op.reshape(
         b.emit(op.permute_dims(x, [1, 0, 2, 3])), (n, 4, 8, 8)

@@ -1,8 +1,9 @@
 """The proof that no image of a batch depends on another, nor on how many there are.
 
 The module is legalised first, so that the proof reads loops (:mod:`.image_loops`) and needs a rule
-for no operator but those that are never legalised: reshapes, and recurrent layers. It follows where
-each tensor has the batch (:mod:`.places`), which only a reshape can mix up::
+for no operator but those that are never legalised, reshapes and recurrent layers, and for borders,
+whose loops read each axis at a formula. It follows where each tensor has the batch
+(:mod:`.places`), which only a reshape can mix up::
 
     (25, n, 64) -> (n * 25, 64) -> (25, n, 64)      rows of steps, and back
     (n, 25, 64) -> (n * 25, 64) -> (25, n, 64)      no: images would become steps
@@ -27,8 +28,9 @@ from tvm_neocpu.relay_passes.batches.places import (
     placed,
     split_of,
 )
-from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, ints, op_name, operands
 from tvm_neocpu.relay_passes.ir.open_batch import has_batch
+from tvm_neocpu.relay_passes.ir.padding import PAD
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
 from tvm_neocpu.relay_passes.operators.recurrence import RECURRENCE, batch_axes
@@ -82,7 +84,7 @@ def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
 
 
 def _legalized(mod: tvm.IRModule) -> tvm.IRModule:
-    left = [*_REORDERED_NEVER, RECURRENCE.define()]
+    left = [*_REORDERED_NEVER, PAD, RECURRENCE.define()]
     return relax.transform.LegalizeOps(skip_ops=left, enable_warning=False)(mod)
 
 
@@ -134,11 +136,24 @@ class _Proof:
             (place,) = _flat(self.places(value.args[0]))
             kept = fits(value.ty, place, self._batch)
             return place if kept else f"{name.removeprefix('relax.')} mixes the images"
+        if name == PAD:
+            return self._padded(value)
         if name == RECURRENCE.name:
             return self._recurrence(value)
         if name != CALL_TIR or not isinstance(value.args[0], GlobalVar):
             return f"{name or type(value).__name__} is not known in loops"
         return self._loops(value, str(value.args[0].name_hint))
+
+    def _padded(self, call: relax.Call) -> Places | str:
+        """A border around each image: none along the axis that is made of images."""
+        (data,) = operands(call)
+        (place,) = _flat(self.places(data))
+        if place == Place():
+            return place
+        split, widths = split_of(data.ty, place, self._batch), ints(call.attrs.pad_width)
+        if split is None or any(widths[2 * split.axis : 2 * split.axis + 2]):
+            return "pad may mix the images"
+        return placed(call.ty, split)
 
     def _loops(self, call: relax.Call, name: str) -> Places | str:
         """A function whose blocks read and write all images at one iterator."""
