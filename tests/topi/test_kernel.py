@@ -119,7 +119,7 @@ def test_a_config_without_an_implementation_has_no_kernel(monkeypatch: pytest.Mo
 
 
 def test_maps_in_bf16_are_bits() -> None:
-    """Numbers of that type TVM would compute with as fp32, and copy as such."""
+    """TVM would compute with bfloat16, and copy it, as fp32."""
     conv = replace(POINTWISE, in_channels=16, types=BF16_MAPS)
     data, *_ = unscheduled(conv, Bf16Config(16, 12, 5)).params
     assert str(data.dtype) == BITS

@@ -181,9 +181,12 @@ def test_a_border_and_a_concat_move_rounded_numbers() -> None:
 
 @pytest.mark.parametrize("model", EXACT.values(), ids=EXACT)
 def test_a_matrix_unit_reads_them_from_memory(model: onnx.ModelProto) -> None:
-    """Without a border the rounded parts of a concat need no copy but for the unit's sake."""
+    """Without a border only the matrix unit needs the rounded parts of a concat copied."""
     target = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1")
-    assert any(isinstance(config, Bf16TilesConfig) for _, config in anchors(model, target))
+    assert any(
+        isinstance(config, Bf16TilesConfig) and workload.types == BF16_MAPS
+        for workload, config in anchors(model, target)
+    )
     mod = with_half_weights(from_onnx(model)[0], "bfloat16")
     assert "tdpbf16ps" in lower(mod, target.cpu).script()
 
@@ -223,6 +226,25 @@ def test_sums_are_stored_so_where_bytes_decide() -> None:
     for target, wide in ((in_tiles(), 1), (here(), 4)):
         found = [w.types for w, _ in anchors(residual(), target)]
         assert found.count(BF16_WEIGHTS) == wide and found.count(BF16_MAPS) == 7 - wide
+
+
+def dense_block() -> onnx.ModelProto:
+    """RRDB's: each layer reads all maps before it, and a sum the last one and the first."""
+    net = Net(SHAPE, biases=True)
+    first = x = net("Relu", net.conv("data", 16, 32))
+    maps = [x]
+    for count in (1, 2):
+        maps.append(net("Relu", net.conv(x, 32 * count, 32, 3)))
+        x = net("Concat", *maps, axis=1)
+    x = net("Add", net.conv(x, 96, 32, 3), first)
+    return net.model(net.conv(x, 32, 48))
+
+
+def test_several_readers_of_a_map_read_it_rounded_where_bytes_decide() -> None:
+    found = [w.types for w, _ in anchors(dense_block(), in_tiles())]
+    assert found.count(BF16_WEIGHTS) == 1 and found.count(BF16_MAPS) == 4
+    model = dense_block()
+    assert relative_error(run(model, in_tiles()), run_exactly(model)) < 1e-2
 
 
 def test_what_a_sum_reads_is_rounded_and_widened() -> None:

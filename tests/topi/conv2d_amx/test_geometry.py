@@ -18,9 +18,9 @@ CONFIG = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=14, reg_m=2)
     ("changes", "reason"),
     [
         ({"ic_bn": 0}, "it reads plain NCHW, which has no rows of words"),
-        ({"oc_bn": 8}, "its oc_bn 8 is no number of tiles of 16 filters"),
-        ({"oc_lanes": 40}, "its oc_bn 32 is no number of tiles of 16 filters"),
-        ({"oc_lanes": 48}, "its sums take more than 4 registers"),
+        ({"oc_bn": 8}, "its 8 channels are no number of tiles of 16 filters"),
+        ({"oc_lanes": 40}, "its 40 channels are no number of tiles of 16 filters"),
+        ({"oc_lanes": 48}, "its filled block takes more than one pass"),
         ({"reg_m": 7}, "its sums take more than 4 registers"),
     ],
 )

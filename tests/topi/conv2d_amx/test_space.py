@@ -53,7 +53,7 @@ def test_blocks_are_rows_of_words() -> None:
     ],
 )
 def test_blocks_that_fill_tiles(channels: int, written: set[tuple[int, int]]) -> None:
-    """Three quarters of their filters are no zeros, or there is no other block."""
+    """Three quarters of their filters are real, or there is no other block."""
     found = integer_space(replace(CONV, out_channels=channels), CPU)
     assert {(config.oc_bn, config.oc_lanes) for config in found} == written
 

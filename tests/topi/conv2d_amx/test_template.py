@@ -130,13 +130,15 @@ def test_tiles_of_bf16_are_near(ic_bn: int, epilogue: str) -> None:
 
 
 @here
-@pytest.mark.parametrize(("channels", "lanes"), [(24, 32), (40, 48), (3, 16), (59, 64)])
+@pytest.mark.parametrize(("channels", "lanes"), [(24, 32), (40, 48), (3, 16), (1, 16), (59, 64)])
 @pytest.mark.parametrize("types", [U8S8, BF16_WEIGHTS])
 def test_blocks_that_fill_tiles(channels: int, lanes: int, types: Types) -> None:
     """Of the sums of a tile some are left behind; rows in a run of a small image, too."""
     conv = replace(convolution(types), out_channels=channels)
     make = IntegerTilesConfig if types == U8S8 else Bf16TilesConfig
-    for image, reg_m, reg_n in ((14, 1, 14), (17, 1, 9), (7, 7, 7) if lanes == 16 else (8, 1, 8)):
+    # The last is one run over its border: of four tiles, or of two for each tile of filters.
+    run = {16: (7, 7, 7), 32: (4, 4, 4)}.get(lanes, (8, 1, 8))
+    for image, reg_m, reg_n in ((14, 1, 14), (17, 1, 9), run):
         shaped = replace(conv, height=image, width=image)
         config = make(32, channels, reg_n, True, reg_m, 4, False, lanes)
         assert misfit(shaped, config) is None
@@ -156,11 +158,14 @@ STEMS = [
 @here
 @pytest.mark.parametrize(("conv", "reg_m", "reg_n"), STEMS)
 @pytest.mark.parametrize("parallel_oc", [False, True])
+@pytest.mark.parametrize("filled", [False, True])
 def test_tiles_of_kernel_rows_are_exact(
-    conv: ConvWorkload, reg_m: int, reg_n: int, parallel_oc: bool
+    conv: ConvWorkload, reg_m: int, reg_n: int, parallel_oc: bool, filled: bool
 ) -> None:
     """First convolutions, whose words begin at any byte and end in other pixels."""
-    config = IntegerRowsConfig(0, 16, reg_n, True, reg_m, 2, parallel_oc)
+    block = (12, 16) if filled else (16, 0)
+    conv = replace(conv, out_channels=4 * block[0])
+    config = IntegerRowsConfig(0, block[0], reg_n, True, reg_m, 2, parallel_oc, block[1])
     for epilogue in ("none", "residual"):
         check(conv, config, HOST.cpu, epilogues(conv)[epilogue])
 

@@ -38,7 +38,7 @@ def test_every_block_and_image(shape: tuple[int, ...], cores: int) -> None:
 
 
 def test_planes_are_chunks_where_they_feed_the_cores() -> None:
-    """Two of them are work for two cores, of which each does the half; one is none."""
+    """Two planes keep two cores busy; one does not."""
     several, single = ([norm((1, blocks, 56, 56, 32))] for blocks in (2, 1))
     assert len(fused_module(several, cores=2).functions) == 2, "a function beside main"
     assert len(fused_module(single, cores=2).functions) > 2

@@ -47,7 +47,7 @@ def normalised(
 def blocked_norm(data: relax.Expr, epsilon: float) -> relax.Expr:
     """``(x - mean) / sqrt(variance + epsilon)`` of each channel of NCHW[x]c, not yet emitted.
 
-    The operator's scale and bias have an element for each block: they do nothing.
+    The operator's scale and bias are 1 and 0, one for each block.
     """
     blocks, dtype = static_shape(data)[1], dtype_of(data)
     same = (relax.const(np.full(blocks, value, dtype)) for value in (1, 0))

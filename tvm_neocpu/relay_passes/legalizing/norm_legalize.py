@@ -19,7 +19,7 @@ LAYER_NORM = "relax.nn.layer_norm"
 FLOATS = ("float32", "float64")
 # A producer fused into a norm would be computed three times.
 ATTRS = {"op_pattern": OUT_ELEMWISE_FUSABLE}
-# What the slowest core may have to do more than an even share; else planes are no chunks.
+# The busiest core's share of planes over an even one, at most; above it a norm is split.
 UNEVEN = 1.25
 
 Legalization: TypeAlias = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]

@@ -74,7 +74,10 @@ def _rounded_in(
     implementation: ImplementationOf,
     sums: bool,
 ) -> set[relax.Var]:
-    """Of what a region binds. A move takes part with all that it moves, or not at all."""
+    """The variables of a region that are stored as bf16.
+
+    A move takes part with all that it moves, or not at all.
+    """
     moves = {var for var, value in made.items() if moved_by(value)}
     direct = _rounding_readers(made, uses, implementation, sums)
     while True:
@@ -112,7 +115,7 @@ def _rounding_readers(
 
 
 def moved_by(value: relax.Expr | None) -> tuple[relax.Var, ...]:
-    """The maps whose numbers a border or a concat moves; none for any other value."""
+    """The maps that a border (of zeros, or repeated pixels) or a concat moves; else none."""
     if op_name(value) not in (PAD, CONCAT):
         return ()
     if op_name(value) == PAD and str(value.attrs.pad_mode) == "constant" and value.attrs.pad_value:
@@ -142,7 +145,7 @@ def _added(
 class StoredMaps:
     """The bits of maps that are stored as bf16, made where the first reader stands.
 
-    ``uses``: how often variables are read; it learns those of bits.
+    ``uses``: how often variables are read; counts for the bits are added to it.
     """
 
     maps: frozenset[relax.Var]

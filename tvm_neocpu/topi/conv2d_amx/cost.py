@@ -26,13 +26,13 @@ EPILOGUE_CYCLES = 3.0
 PICK_CYCLES = 1.0
 # Cycles around the loops of a register tile.
 TILE_CYCLES = 20.0
-# Cycles that each of several passes takes longer: the sums of all of them are finished together,
-# more instructions than the core looks ahead, so that no product of the next tile runs beside them.
+# Extra cycles of each of several passes. All sums are finished together: too many instructions for
+# the core to begin the next tile's products beside them.
 PASS_CYCLES = 100.0
-# Cycles that a tile of data takes longer whose rows do not lie side by side: parts of wide blocks
-# (128x28x28->512 1x1 of bf16: blocks of 32 channels 90 us, 64 97, 128 104; 3x3 layers 1.03).
+# Extra cycles of a tile of data whose rows do not lie side by side, being parts of wide blocks
+# (128x28x28->512 1x1 of bf16: blocks of 32 channels 90 us, 64 97, 128 104).
 APART_CYCLES = 2.0
-# What products do not hide of the time in which L2 gives weights and pixels.
+# Share of the time in which L2 gives weights and pixels that products do not hide.
 EXPOSED_L2 = 0.33
 # Share of L1 that these may take and still stay in it, beside sums and what is stored.
 L1_SHARE = 0.8
@@ -82,13 +82,14 @@ def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
 
 
 def _bytes_from_l2(geometry: TilesGeometry, cut: Cut, cpu: Cpu) -> float:
-    """Of weights and pixels, in a pass over a register tile; none while L1 holds both."""
+    """Of weights and pixels, in a pass over a register tile; none while L1 holds those of all."""
     config, conv = geometry.config, geometry.conv
     weights = geometry.steps * geometry.row_bytes / cut.passes
     (down, across), (high, wide) = geometry.stride, conv.reach
     rows, columns = (config.reg_m - 1) * down + high, (config.reg_n - 1) * across + wide
     pixels = rows * columns * geometry.in_blocks * geometry.words * WORD_BYTES
-    return weights + pixels if weights + pixels > L1_SHARE * cpu.l1 else 0.0
+    held = cut.passes * weights + pixels <= L1_SHARE * cpu.l1
+    return 0.0 if held else weights + pixels
 
 
 def _vectors_of(channels: int) -> int:

@@ -157,9 +157,13 @@ def _misfit_of_tiles(conv: ConvWorkload, config: TilesConfig) -> str | None:
     reason = direct.misfit_in_groups(conv, config)
     if reason is not None:
         return reason
-    if config.tile_channels % LANES or (config.oc_lanes and conv.groups > 1):
-        return f"its oc_bn {config.oc_bn} is no number of tiles of {LANES} filters"
+    if config.tile_channels % LANES:
+        return f"its {config.tile_channels} channels are no number of tiles of {LANES} filters"
+    if config.oc_lanes and conv.groups > 1:
+        return "its groups fill no tiles of filters"
     found = cut_of(geometry_of(conv, config))
-    if found.products > MAX_SUMS or (found.passes > 1 and config.oc_lanes):
+    if found.products > MAX_SUMS:
         return f"its sums take more than {MAX_SUMS} registers"
+    if found.passes > 1 and config.oc_lanes:
+        return "its filled block takes more than one pass"
     return None

@@ -23,7 +23,7 @@ from tvm_neocpu.topi.math.half_precision import BITS, as_packed
 
 
 def computed(data: te.Tensor, weight: Weight, geometry: Bf16RowsGeometry) -> te.Tensor:
-    """``data``: fp32 (N, C, H, W); ``weight``: (K/oc_bn, 1, R, 1, words, oc_bn).
+    """``data``: fp32 (N, C, H, W); ``weight``: (K/oc_bn, 1, R, 1, words, tile_channels).
 
     Returns fp32 (N, K/oc_bn, OH, OW, oc_bn).
     """
@@ -35,7 +35,7 @@ def computed(data: te.Tensor, weight: Weight, geometry: Bf16RowsGeometry) -> te.
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Bf16RowsConfig) -> np.ndarray:
-    """(K, C, R, S) -> words (K/oc_bn, 1, R, 1, words, oc_bn); what fills a word is zero."""
+    """(K, C, R, S) -> words (K/oc_bn, 1, R, 1, words, tile_channels), filled up with zeros."""
     return rows_of_words(as_packed(weight), Bf16RowsGeometry(conv, config), BITS)
 
 

@@ -78,7 +78,7 @@ def _schedules(
 ) -> Iterator[Made]:
     blocks = tuple(product(read, _written(conv)))
     for reg_m, reg_n in _tiles(conv):
-        # However tiles are dealt out, they are cut alike.
+        # Chunks do not change how a tile is cut.
         fitting = [
             (ic_bn, oc_bn, oc_lanes)
             for ic_bn, (oc_bn, oc_lanes) in blocks
@@ -110,8 +110,8 @@ def _read(conv: ConvWorkload) -> tuple[int, ...]:
 def _written(conv: ConvWorkload) -> tuple[tuple[int, int], ...]:
     """(oc_bn, oc_lanes): blocks of output channels that are whole tiles of filters, or fill them.
 
-    24 channels are three quarters of two tiles. Where no block is better, all channels are one: a
-    product takes as long for 3 filters as for 16, and 16 times less than one of a few vectors.
+    24 channels are three quarters of two tiles. If no block is as full, all channels are one block:
+    a product takes as long for 3 filters as for 16.
     """
     channels = conv.out_channels // conv.groups
     blocks = [block for block in factors(channels) if block <= MAX_SUMS * LANES]

@@ -59,8 +59,9 @@ def compute(
     """The convolution over blocked tensors, as the template of the same words computes it.
 
     ``data``: (N, C/ic_bn, H, W, ic_bn), or (N, C, H, W) of a plain image.
-    ``weight``: (K/x, C/groups/ic_bn, R, S, words, x) of its ``pack_weight``, where x is the filters
-    of a pass, so that a pass reads them in a row. Returns (N, K/oc_bn, OH, OW, oc_bn).
+    ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels) of its ``pack_weight``; of
+    blocks that take passes (K/x, .., x), where x is the filters of a pass, so that a pass reads
+    them in a row. Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
     geometry = geometry_of(conv, config)
     found = cut_of(geometry)

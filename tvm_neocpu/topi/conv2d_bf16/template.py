@@ -1,8 +1,9 @@
 """Convolution in bf16 in NCHW[x]c: the direct template's loops over words of two channels.
 
 A chunk's rows are copied first: rounded to bf16, padded, filled up to whole words; data that are
-bf16 already and need no padding are read as they are. Each step of the reduction loads ``oc_bn``
-words of weights once and multiplies them with broadcast words of pixels; sums are fp32.
+bf16 already and need no padding are read as they are, unless a prologue computes them. Each step of
+the reduction loads ``oc_bn`` words of weights once and multiplies them with broadcast words of
+pixels; sums are fp32.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import tirx
 from tvm.ir import Expr
 
-# Numbers of bf16 are stored as their bits: packed weights, and maps that a layer in bf16 reads.
+# What stores numbers of bf16: packed weights, and maps that a layer in bf16 reads, are their bits.
 BITS = "uint16"
 PACKED_TYPES = {"bfloat16": BITS}
 

@@ -36,7 +36,7 @@ def stage_attrs(
 ) -> dict[str, object]:
     """Block attributes for ``te.compute(..., attrs=...)``.
 
-    ``of_vectors``: of a sum whose results are as many vectors as lie side by side in what it reads.
+    ``of_vectors``: it sums along other axes than the last one, vector by vector.
     """
     attrs: dict[str, object] = {STAGE_KEY: outer}
     if interior is not None:

@@ -104,13 +104,16 @@ def test_a_pass_reads_weights_of_its_own() -> None:
 
 
 def test_tiles_that_walk_the_panels_of_a_block_ask_for_the_next_block() -> None:
-    """Each of 7 tiles asks for a part of its two panels, 8192 words further on."""
+    """Each of 7 tiles asks for a part of the next block's two panels, 8192 words further on."""
     conv = replace(CONV, in_channels=1024, height=28, width=16, out_channels=512)
     config = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=16, reg_m=4, oh_bn=7)
     found = lines(CPU, conv, config)
     asked = [line for line in found if "prefetch(" in line and "weight[" in line]
     begin = "weight[T.Add(i1 * 2, 0), 0, 0, 0, 0, 8192 + ("
     assert len(asked) == 3 and all(begin in line for line in asked)
+    # Seven chunks of one row of tiles share a block, and ask for as many lines together.
+    dealt = lines(CPU, conv, replace(config, oh_bn=1, parallel_oc=True))
+    assert sum("prefetch(" in line and "weight[" in line for line in dealt) == 3
 
 
 def test_loops_stand_in_for_a_unit_that_is_not_there() -> None:

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx, topi
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 
-# What an operator calls the modes that read the data once more.
+# ONNX's mode -> Relax's, of modes that repeat the data.
 _REPEATING = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 Widths = tuple[list[int], list[int]]
 

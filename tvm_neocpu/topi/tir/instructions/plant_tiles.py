@@ -42,7 +42,8 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import (
 )
 
 # Notes on loops: over parallel chunks, over a tile's rows where it is zeroed, the outermost and the
-# innermost one of the reduction, which has the pitch of a run of rows, and the sums of a pixel.
+# innermost one of the reduction, which has two more: the pitch of a run of rows, and how many sums
+# of a pixel are kept.
 _KEYS = CHUNK_KEY, ZERO_KEY, SUM_KEY, STEP_KEY, SUMS_KEY = tuple(
     f"neocpu.matrix_{name}" for name in ("chunk", "zero", "sum", "step", "sums")
 )
@@ -60,7 +61,7 @@ def multiply_in_tiles(
     """Mark the loops of a reduction over words; :func:`plant_tiles` acts once all is scheduled.
 
     Inside ``reduction`` are the loops over a register tile's rows, columns and lanes. ``sums``:
-    those of a pixel that are kept until all passes over it are done. ``pitch``: as in :func:`cut`.
+    how many of a pixel are kept for the epilogue, of all passes. ``pitch``: as in :func:`cut`.
     The template says both, because TVM narrows what is kept after this rewrite.
     """
     sch.set_scope(acc, 0, steps.LOCAL)
@@ -146,7 +147,7 @@ class _Tile:
     @property
     def fills_lanes(self) -> bool:
         """Whether the last tile of filters has zeros, whose sums nobody wants."""
-        return self.cut.filters * self.cut.passes * LANES > self.kept
+        return self.cut.filters * LANES > self.kept
 
     def data_at(self, pixels: int) -> Expr:
         return self.data.at(self._places(pixels, 0))
@@ -273,7 +274,7 @@ def _picked(tile: _Tile, places: Sequence[tuple[int, int]]) -> Stmt:
         (y, rows, ForKind.SERIAL),
     ):
         picked = counted_loop(var, extent, picked, kind)
-    # TVM would narrow the run to what is picked of it; tiles are stored whole.
+    # TVM would narrow the run to what is picked of it: it does not see what instructions store.
     whole = Evaluate(tirx.address_of(run[length - 1, channels - 1]))
     return opaque("matrix_run", SeqStmt([*stored, whole, picked]), [run])
 

@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm.ir import Expr
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
+from tvm.sym import Analyzer
 from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -58,7 +59,8 @@ def prefetch_next_panel(
 
     ``ahead``: which panel behind this one is asked for; the next one of short panels comes too soon
     after the request. ``most``: requests that a step has room for; of more none is made.
-    ``in_passes``: each tile walks several panels in turn, the loop over which is its innermost one.
+    ``in_passes``: each tile walks several panels in turn; the loop over them is the innermost one
+    outside the reduction.
     """
     sch.annotate(step, PREFETCH_KEY, ahead)
     if in_passes:
@@ -174,21 +176,34 @@ def _walk_of(
     panels = [
         at for at, loop in enumerate(loops) if any(uses(i, loop.loop_var) for i in panel_index)
     ]
-    # The panels that passes of one tile walk lie side by side: one panel to who asks for the next.
+    # The panels that passes of one tile walk lie side by side: they count as one, of its block.
     passes = [loops[panels.pop()]] if in_passes else []
     inside = loops[max(panels, default=-1) + 1 :]
     known = walked.union(loop.loop_var for loop in passes)
     tile, tiles = position([loop for loop in inside if loop.loop_var not in known])
-    for chunk, chunks in filter(None, map(_shared_by, panel_index)):
+    first, blocks = _without_passes(panel_index, passes)
+    for chunk, chunks in filter(None, map(_shared_by, blocks)):
         tile, tiles = chunk * tiles + tile, chunks * tiles
     shape = [int(extent) for extent in weight.shape]
     panel_bytes = prod(shape[len(panel_index) :]) * item_bytes(str(weight.dtype))
     panel_bytes *= prod(int(loop.extent) for loop in passes)
-    first_pass = {loop.loop_var: tirx.const(0, str(loop.loop_var.ty.dtype)) for loop in passes}
-    panel_index = tuple(replaced(index, first_pass) for index in panel_index)
     step, count = position([*passes, *steps])
     last = inner.loop_var, int(inner.extent)
-    return _Walk(weight, panel_index, panel_bytes, tile, tiles, step, count, *last, ahead, most)
+    return _Walk(weight, first, panel_bytes, tile, tiles, step, count, *last, ahead, most)
+
+
+def _without_passes(
+    panel_index: tuple[Expr, ...], passes: list[For]
+) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The index of the first pass's panel, and that of the block: ``(2 * o, o)`` of 2 * o + co."""
+    first, blocks = list(panel_index), list(panel_index)
+    for loop in passes:
+        var, count = loop.loop_var, loop.extent
+        for at, index in enumerate(first):
+            if uses(index, var):
+                first[at] = replaced(index, {var: tirx.const(0, str(var.ty.dtype))})
+                blocks[at] = Analyzer().simplify(tirx.floordiv(first[at], count))
+    return tuple(first), tuple(blocks)
 
 
 def _bound_axes(
