@@ -30,7 +30,7 @@ class MatrixUnit:
     ``types`` are those that it multiplies. ``setup_cycles``: to give its registers their shapes,
     and to clear them behind a chunk of work. Figures of an Emerald Rapids (2 cores of a virtual
     machine): a product takes as long for few rows as for 16. They are those of a core at its own
-    disposal; beside a neighbour's thread products take twice as long, loads four times.
+    disposal; beside a neighbour's thread products take 1.3 times as long, loads three times.
     ``is_plain``: loops over words stand in for its instructions, in tests.
     """
 
