@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tvm
 from tvm import relax, te
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, read_channel_move
+from tvm_neocpu.relay_passes.legalizing.tvms_own import as_tvm_does
 from tvm_neocpu.relay_passes.operators.call_form import INJECTIVE
 from tvm_neocpu.topi.image import channel_moves
 
@@ -15,7 +14,7 @@ def legalize_channel_move(builder: relax.BlockBuilder, call: relax.Call) -> rela
     """A legalisation of ``relax.layout_transform``; other moves of elements go TVM's own way."""
     move = read_channel_move(call)
     if move is None:
-        return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
+        return as_tvm_does(builder, call)
 
     def compute(x: te.Tensor) -> te.Tensor:
         if isinstance(move, Interleave):

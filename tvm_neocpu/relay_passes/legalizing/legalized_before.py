@@ -6,17 +6,16 @@ NASNet-A mobile adds 90 pairs of tensors, of nine shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, operands
+from tvm_neocpu.relay_passes.legalizing.tvms_own import Legalization, as_tvm_does
 from tvm_neocpu.relay_passes.lowering.lowered_before import is_static
 
-Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 # What reads and makes tensors alone; their functions depend on nothing else but attributes.
 OPERATORS = ("relax.add", "relax.concat", "relax.multiply", "relax.nn.relu")
 
@@ -27,9 +26,9 @@ class LegalizedBefore:
     def __init__(self) -> None:
         self._known: dict[Any, list[tuple[Any, relax.Call]]] = {}
 
-    def of(self, op: str, legalize: Legalize | None) -> Legalize:
+    def of(self, op: str, legalize: Legalization | None) -> Legalization:
         """The legalisation, TVM's where there is none, which is asked once for equal calls."""
-        first = legalize or tvm.ir.Op.get(op).get_attr("FLegalize")
+        first = legalize or as_tvm_does
 
         def legalized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
             tensors = _tensors(call)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeAlias
 
-import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.moments import is_blocked_norm, moments, normalised
+from tvm_neocpu.relay_passes.legalizing.tvms_own import Legalization, as_tvm_does
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image.instance_norm import blocked_instance_norm, instance_norm
 from tvm_neocpu.topi.math.layer_norm import layer_norm
@@ -22,8 +20,6 @@ ATTRS = {"op_pattern": OUT_ELEMWISE_FUSABLE}
 # The busiest core's share of planes over an even one, at most; above it a norm is split.
 UNEVEN = 1.25
 
-Legalization: TypeAlias = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-
 
 def instance_norm_legalization(cores: int) -> Legalization:
     """A legalisation of ``relax.nn.instance_norm`` for so many cores."""
@@ -34,7 +30,7 @@ def instance_norm_legalization(cores: int) -> Legalization:
         shape, axes = static_shape(call.args[0]), list(ints(call.attrs.axes))
         plain = shape is not None and len(shape) > 2 and axes == list(range(2, len(shape)))
         if not plain or int(call.attrs.channel_axis) != 1 or dtype_of(call) not in FLOATS:
-            return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
+            return as_tvm_does(builder, call)
         epsilon = float(call.attrs.epsilon)
         return builder.call_te(
             lambda x, scale, bias: instance_norm(x, scale, bias, epsilon),
@@ -72,7 +68,7 @@ def legalize_layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.
         or dtype_of(call) not in FLOATS
         or not (call.attrs.center and call.attrs.scale)
     ):
-        return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
+        return as_tvm_does(builder, call)
     epsilon = float(call.attrs.epsilon)
     return builder.call_te(
         lambda x, scale, bias: layer_norm(x, scale, bias, epsilon),

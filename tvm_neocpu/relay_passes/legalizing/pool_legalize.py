@@ -7,17 +7,15 @@ where one loop widens each for every window.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
-from typing import TypeAlias
 
 import numpy as np
-import tvm
 from tvm import relax
 from tvm.ir import GlobalVar
 
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.legalizing.tvms_own import Legalization, as_tvm_does
 from tvm_neocpu.relay_passes.legalizing.vector_legalize import legalize_cast
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import pools
@@ -30,14 +28,12 @@ FLOATS = ("float32", "float64")
 # What a pool between a DequantizeLinear and a QuantizeLinear reads and computes.
 CODES, MEANS = "uint8", "float32"
 
-Legalization: TypeAlias = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-
 
 def legalize_max_pool(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """A legalisation of ``relax.nn.max_pool2d``."""
     windows = _windows(call)
     if windows is None:
-        return _as_tvm_does(builder, call)
+        return as_tvm_does(builder, call)
     rows, columns = windows
     return builder.call_te(
         lambda x: pools.max_pool(x, rows, columns), call.args[0], **_named("max_pool2d")
@@ -90,7 +86,7 @@ class AveragePools:
 def _average_of_floats(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     windows, dtype = _windows(call), dtype_of(call)
     if windows is None or dtype not in FLOATS:
-        return _as_tvm_does(builder, call)
+        return as_tvm_does(builder, call)
     rows, columns = windows
     include = bool(call.attrs.count_include_pad)
     shares = [relax.const(axis.shares(include, dtype)) for axis in windows]
@@ -141,10 +137,6 @@ def _layout(text: str) -> Layout | None:
         return Layout.parse(text)
     except ValueError:
         return None
-
-
-def _as_tvm_does(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
 
 
 def pool_legalization() -> dict[str, Legalization]:

@@ -20,6 +20,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.legalizing.tvms_own import as_tvm_does
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 
 RESHAPE = "relax.reshape"
@@ -37,7 +38,7 @@ def legalize_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Exp
             topi.reshape, data, extents, primfunc_name_hint="reshape", primfunc_attrs=attrs
         )
     if not isinstance(target, relax.ShapeExpr) or data.ty.shape is None:
-        return tvm.ir.Op.get(RESHAPE).get_attr("FLegalize")(builder, call)
+        return as_tvm_does(builder, call)
 
     def written(ins: list[tirx.Buffer], outs: list[tirx.Buffer]) -> tirx.Stmt:
         size = reduce(mul, outs[0].shape, tirx.const(1, "int64"))

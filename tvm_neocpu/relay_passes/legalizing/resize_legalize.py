@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tvm
 from tvm import relax
 
 from tvm_neocpu.core.network.layout import Layout
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
+from tvm_neocpu.relay_passes.legalizing.tvms_own import as_tvm_does
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import resize_linear, resize_nearest
 
@@ -31,7 +31,7 @@ def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
         )
     tables = _tables(call)
     if tables is None:
-        return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
+        return as_tvm_does(builder, call)
     rows, cols = tables
     constants = [relax.const(table) for table in (rows.index, rows.share, cols.index, cols.share)]
     return builder.call_te(

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from functools import partial
 
-import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst, GlobalVar
 
 from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.legalizing.formula_chains import FormulaChains
+from tvm_neocpu.relay_passes.legalizing.tvms_own import Legalization, as_tvm_does
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
 
-Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 Formula = Callable[[tirx.Expr], tirx.Expr]
 
 FORMULAS: dict[str, Formula] = {
@@ -34,13 +33,13 @@ FORMULAS: dict[str, Formula] = {
 }
 
 
-def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalize]:
+def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalization]:
     """Operator name -> the function that makes a PrimFunc call of its call.
 
     ``ends`` are functions that epilogues begin behind; the table is for one module.
     """
     chains = FormulaChains(ends)
-    table: dict[str, Legalize] = {name: _elementwise(f, chains) for name, f in FORMULAS.items()}
+    table: dict[str, Legalization] = {name: _elementwise(f, chains) for name, f in FORMULAS.items()}
     table["relax.nn.softplus"] = _softplus(chains)
     table["relax.mod"] = _mod(chains)
     table["relax.nn.relu"] = _relu
@@ -61,23 +60,23 @@ def legalize_cast(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     a cast gave inf, or bound one name twice.
     """
     if BF16.dtype not in (dtype_of(call), dtype_of(call.args[0])) or call.ty.shape is None:
-        return _as_tvm_does(builder, call)
+        return as_tvm_does(builder, call)
     return _emit(builder, call, lambda x: topi.cast(x, dtype_of(call)), {"op_pattern": OPAQUE})
 
 
-def _elementwise(formula: Formula, chains: FormulaChains) -> Legalize:
+def _elementwise(formula: Formula, chains: FormulaChains) -> Legalization:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
-            return _as_tvm_does(builder, call)
+            return as_tvm_does(builder, call)
         return _emit_formula(builder, call, partial(_mapped, formula), chains)
 
     return legalize
 
 
-def _softplus(chains: FormulaChains) -> Legalize:
+def _softplus(chains: FormulaChains) -> Legalization:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
-            return _as_tvm_does(builder, call)
+            return as_tvm_does(builder, call)
         beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
         formula = partial(vector_math.softplus, beta=beta, threshold=threshold)
         # An exponential and a logarithm.
@@ -86,10 +85,10 @@ def _softplus(chains: FormulaChains) -> Legalize:
     return legalize
 
 
-def _mod(chains: FormulaChains) -> Legalize:
+def _mod(chains: FormulaChains) -> Legalization:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
-            return _as_tvm_does(builder, call)
+            return as_tvm_does(builder, call)
 
         def compute(x: te.Tensor | tirx.Expr, y: te.Tensor | tirx.Expr) -> te.Tensor:
             def element(*index: tirx.Var) -> tirx.Expr:
@@ -114,7 +113,7 @@ def _broadcast(operand: te.Tensor | tirx.Expr, index: tuple[tirx.Var, ...]) -> t
 
 def _relu(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     if not _is_float(call):
-        return _as_tvm_does(builder, call)
+        return as_tvm_does(builder, call)
     return _emit(builder, call, partial(_mapped, vector_math.relu))
 
 
@@ -122,18 +121,18 @@ def _clip(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """The bounds are attributes or scalars of any type: constants of the data's type here."""
     bounds = [getattr(bound, "value", bound) for bound in call.args[1:]]
     if not _is_float(call) or not all(isinstance(bound, int | float) for bound in bounds):
-        return _as_tvm_does(builder, call)
+        return as_tvm_does(builder, call)
     low, high = (tirx.const(float(bound), dtype_of(call)) for bound in bounds)
     formula = partial(vector_math.clip, low=low, high=high)
     return _emit(builder, call, partial(_mapped, formula), operands=1)
 
 
-def _extreme(combine: Callable[[te.Tensor, te.Tensor], te.Tensor]) -> Legalize:
+def _extreme(combine: Callable[[te.Tensor, te.Tensor], te.Tensor]) -> Legalization:
     """Max or min of two tensors. TVM's take the second operand if either is NaN."""
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_float(call):
-            return _as_tvm_does(builder, call)
+            return as_tvm_does(builder, call)
         left, right = call.args
         if isinstance(right, GenericConst):
             left, right = right, left
@@ -149,20 +148,20 @@ def _extreme(combine: Callable[[te.Tensor, te.Tensor], te.Tensor]) -> Legalize:
     return legalize
 
 
-def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalize:
+def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalization:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
-            return _as_tvm_does(builder, call)
+            return as_tvm_does(builder, call)
         return _emit(builder, call, lambda x: compute(x, int(call.attrs.axis)))
 
     return legalize
 
 
-def _over_axes(compute: Callable[[te.Tensor, tuple[int, ...], bool], te.Tensor]) -> Legalize:
+def _over_axes(compute: Callable[[te.Tensor, tuple[int, ...], bool], te.Tensor]) -> Legalization:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         data = call.args[0]
         if not _is_float(call) or data.ty.shape is None:
-            return _as_tvm_does(builder, call)
+            return as_tvm_does(builder, call)
         rank, given = data.ty.ndim, call.attrs.axis
         axes = tuple(range(rank)) if given is None else tuple(int(axis) % rank for axis in given)
         keeps = bool(call.attrs.keepdims)
@@ -213,11 +212,6 @@ def _is_float(call: relax.Call) -> bool:
 def _is_ours(call: relax.Call) -> bool:
     """Whether it is a float32 tensor of known rank; ``call_te`` needs the rank."""
     return dtype_of(call) == vector_math.DTYPE and call.ty.shape is not None
-
-
-def _as_tvm_does(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    legalize = tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")
-    return call if legalize is None else legalize(builder, call)
 
 
 __all__ = ["FORMULAS", "legalize_cast", "vector_legalization"]
