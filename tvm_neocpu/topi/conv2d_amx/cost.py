@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import WORD_BYTES
-from tvm_neocpu.core.machine.matrix_unit import LANES, MatrixUnit
+from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import (
     TilesConfig,
@@ -72,7 +72,8 @@ def _tile_cycles(geometry: TilesGeometry, unit: MatrixUnit, cpu: Cpu) -> float:
     if geometry.words > cut.words:
         issue += APART_CYCLES * len(cut.starts)
     from_l2 = _bytes_from_l2(geometry, cut, cpu) / cpu.l2_bytes_per_cycle
-    vectors = config.reg_m * config.reg_n * _vectors_of(config.oc_bn) / cut.passes
+    of_pixel = cpu.unit(geometry.conv.types.accumulator).registers_of(config.oc_bn)
+    vectors = config.reg_m * config.reg_n * of_pixel / cut.passes
     stored = cut.products * unit.store_cycles + vectors * EPILOGUE_CYCLES
     if cut.gap or config.oc_lanes:
         stored += vectors * PICK_CYCLES
@@ -90,8 +91,3 @@ def _bytes_from_l2(geometry: TilesGeometry, cut: Cut, cpu: Cpu) -> float:
     pixels = rows * columns * geometry.in_blocks * geometry.words * WORD_BYTES
     held = cut.passes * weights + pixels <= L1_SHARE * cpu.l1
     return 0.0 if held else weights + pixels
-
-
-def _vectors_of(channels: int) -> int:
-    """Vectors in which so many sums of a pixel are finished: of 24 three, of 3 each by itself."""
-    return channels // min(LANES, channels & -channels)

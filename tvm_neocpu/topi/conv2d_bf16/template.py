@@ -27,6 +27,7 @@ from tvm_neocpu.topi.conv2d_integer.template import (
 from tvm_neocpu.topi.math.bf16_products import bf16_dot, rounded_bits
 from tvm_neocpu.topi.math.dot_products import word
 from tvm_neocpu.topi.math.half_precision import BITS, as_packed
+from tvm_neocpu.topi.schedule.prologue import is_computed
 
 
 def compute(
@@ -48,7 +49,7 @@ def computed(data: te.Tensor, weight: Weight, geometry: Bf16Geometry) -> te.Tens
     element = (lambda bits: bits) if geometry.reads_bf16 else rounded_bits
     image = data
     # What a prologue computes is read as words: it has to lie in memory.
-    if geometry.is_padded or isinstance(data.op, te.ComputeOp):
+    if geometry.is_padded or is_computed(data):
         image = copied_in_words(data, geometry, element, outside=0)
 
     def product(pixel, filters):

@@ -23,7 +23,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders
-from tvm_neocpu.topi.schedule.prologue import take_parts
+from tvm_neocpu.topi.schedule.prologue import is_computed, take_parts
 from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
@@ -45,8 +45,7 @@ def compute(
     ``weight``: that of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    # A prologue's tensor is a ComputeOp; the ops of stored tensors have several classes.
-    geometry = Im2colGeometry(conv, config, computed=isinstance(data.op, te.ComputeOp))
+    geometry = Im2colGeometry(conv, config, computed=is_computed(data))
     height, width = conv.out_height, conv.out_width
     kernel_rows, kernel_cols = conv.kernel
     columns = None if geometry.reads_in_place else _columns(data, geometry)

@@ -14,11 +14,12 @@ that is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from tvm import te, tirx
+from tvm.ir import Expr
 
-from tvm_neocpu.topi.math.layer_norm import centred_and_factor
+from tvm_neocpu.topi.math.layer_norm import Element, Groups, around_mean, centred_and_factor
 from tvm_neocpu.topi.schedule.stages import stage_attrs
 
 # The (N, C), or (N, C/x), that every stage shares.
@@ -44,16 +45,14 @@ def blocked_instance_norm(data: te.Tensor, epsilon: float) -> te.Tensor:
     Scale and bias are left to operations behind it.
     """
     _, _, height, width, _ = (int(extent) for extent in data.shape)
-    share = tirx.const(1 / (height * width), data.dtype)
-
-    def centred(n, o, y, x, c):
-        return data(n, o, y, x, c) - mean(n, o, c)
-
-    total = _over_image(data, data, "norm_sum")
-    mean = _stage(total, lambda *at: total(*at) * share, "norm_mean")
-    squares = _over_image(data, lambda *at: centred(*at) * centred(*at), "norm_squares")
-    one, least = tirx.const(1, data.dtype), tirx.const(epsilon, data.dtype)
-    factor = _stage(total, lambda *at: one / tirx.sqrt(squares(*at) * share + least), "norm_factor")
+    groups = Groups(
+        lambda element, name: _over_image(data.shape, element, name),
+        lambda at: (*at[:OUTER_AXES], at[-1]),
+        height * width,
+        OUTER_AXES,
+    )
+    one = tirx.const(1, data.dtype)
+    centred, factor = around_mean(data, groups, lambda *_: one, epsilon)
     return te.compute(
         data.shape,
         lambda n, o, y, x, c: centred(n, o, y, x, c) * factor(n, o, c),
@@ -61,9 +60,9 @@ def blocked_instance_norm(data: te.Tensor, epsilon: float) -> te.Tensor:
     )
 
 
-def _over_image(data: te.Tensor, element: Callable[..., tirx.Expr], name: str) -> te.Tensor:
-    """The sum of a function of each channel's pixels: (N, C/x, x)."""
-    batch, blocks, height, width, lanes = data.shape
+def _over_image(shape: Sequence[Expr], element: Element, name: str) -> te.Tensor:
+    """The sum of a function of each channel's pixels, (N, C/x, x), of a map of such a shape."""
+    batch, blocks, height, width, lanes = shape
     y, x = te.reduce_axis((0, height), name="y"), te.reduce_axis((0, width), name="x")
     attrs = stage_attrs(OUTER_AXES, of_vectors=True)
     columns = te.compute(
@@ -78,7 +77,3 @@ def _over_image(data: te.Tensor, element: Callable[..., tirx.Expr], name: str) -
         name=name,
         attrs=attrs,
     )
-
-
-def _stage(like: te.Tensor, element: Callable[..., tirx.Expr], name: str) -> te.Tensor:
-    return te.compute(like.shape, element, name=name, attrs=stage_attrs(OUTER_AXES))

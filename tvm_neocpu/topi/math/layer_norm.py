@@ -6,13 +6,15 @@ The variance is the mean of (x - mean)^2, so that a large mean costs no digits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 
 from tvm import te, tirx
+from tvm.ir import Expr
 
 from tvm_neocpu.topi.schedule.stages import stage_attrs
 
-Element = Callable[..., tirx.Expr]
+Element = Callable[..., Expr]
 
 
 def layer_norm(data: te.Tensor, scale: te.Tensor, bias: te.Tensor, epsilon: float) -> te.Tensor:
@@ -37,24 +39,52 @@ def centred_and_factor(
     A row is what lies behind the first ``outer`` axes; ``scale`` is a function of these.
     """
     rows, inside = data.shape[:outer], data.shape[outer:]
-    dtype, attrs = data.dtype, stage_attrs(outer)
-    share = tirx.const(1 / prod(int(extent) for extent in inside), dtype)
-
-    def stage(element: Element, name: str) -> te.Tensor:
-        return te.compute(rows, element, name=name, attrs=attrs)
 
     def summed(element: Element, name: str) -> te.Tensor:
         k = [te.reduce_axis((0, extent), name="k") for extent in inside]
-        return stage(lambda *row: te.sum(element(*row, *k), axis=k), name)
+        return te.compute(
+            rows,
+            lambda *row: te.sum(element(*row, *k), axis=k),
+            name=name,
+            attrs=stage_attrs(outer),
+        )
 
-    def centred(*at: tirx.Expr) -> tirx.Expr:
-        return data(*at) - mean(*at[:outer])
+    groups = Groups(summed, lambda at: at[:outer], prod(int(extent) for extent in inside), outer)
+    return around_mean(data, groups, scale, epsilon)
 
-    total = summed(data, "norm_sum")
-    mean = stage(lambda *row: total(*row) * share, "norm_mean")
-    squares = summed(lambda *at: centred(*at) * centred(*at), "norm_squares")
+
+@dataclass(frozen=True)
+class Groups:
+    """Which elements share a mean: ``count`` of them in each group.
+
+    ``summed(element, name)`` sums a function of elements over each group. ``of(at)`` is the index
+    of the group that the element at a place is in. Stages share the first ``outer`` axes.
+    """
+
+    summed: Callable[[Element, str], te.Tensor]
+    of: Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
+    count: int
+    outer: int
+
+
+def around_mean(
+    data: te.Tensor, groups: Groups, scale: Element, epsilon: float
+) -> tuple[Element, te.Tensor]:
+    """:func:`centred_and_factor` of any groups; ``scale`` is a function of a group's index."""
+    dtype, attrs = data.dtype, stage_attrs(groups.outer)
+    share = tirx.const(1 / groups.count, dtype)
+    total = groups.summed(data, "norm_sum")
+
+    def stage(element: Element, name: str) -> te.Tensor:
+        return te.compute(total.shape, element, name=name, attrs=attrs)
+
+    def centred(*at: Expr) -> Expr:
+        return data(*at) - mean(*groups.of(at))
+
+    mean = stage(lambda *group: total(*group) * share, "norm_mean")
+    squares = groups.summed(lambda *at: centred(*at) * centred(*at), "norm_squares")
+    least = tirx.const(epsilon, dtype)
     factor = stage(
-        lambda *row: scale(*row) / tirx.sqrt(squares(*row) * share + tirx.const(epsilon, dtype)),
-        "norm_factor",
+        lambda *group: scale(*group) / tirx.sqrt(squares(*group) * share + least), "norm_factor"
     )
     return centred, factor

@@ -8,7 +8,7 @@ from tvm.s_tir.schedule import LoopRV
 
 from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
+from tvm_neocpu.topi.schedule.prologue import has_parts, is_computed, take_parts
 from tvm_neocpu.topi.tir.tiles.parts_by_address import copy_by_address
 
 # (top, left, bottom, right).
@@ -39,9 +39,7 @@ def pad_spatial(
     height, width = int(data.shape[2]), int(data.shape[3])
     rows = max(height + top + bottom, at_least[0])
     cols = max(width + left + right, at_least[1])
-    # Placeholders come in several classes; a computed tensor has one.
-    stored = not isinstance(data.op, te.ComputeOp)
-    if (rows, cols) == (height, width) and repeat == parts == 1 and stored:
+    if (rows, cols) == (height, width) and repeat == parts == 1 and not is_computed(data):
         return data
     lanes = [int(extent) // parts for extent in data.shape[4:]]
 

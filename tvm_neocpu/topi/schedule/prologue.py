@@ -53,6 +53,14 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Ten
     return te.compute(shape, element, name=PROLOGUE, attrs={PARTS_KEY: len(parts)})
 
 
+def is_computed(data: te.Tensor) -> bool:
+    """Whether a template's data are computed as it reads them, as by a prologue, not stored.
+
+    A computed tensor has one class of operation; those of stored ones have several.
+    """
+    return isinstance(data.op, te.ComputeOp)
+
+
 def inline_prologue(sch: Schedule) -> None:
     """Inline the prologue into the stage that reads it, which takes over the note of its parts.
 

@@ -8,13 +8,9 @@ from tvm.tirx import For, Stmt
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.tir.loops.rewrite_loops import rewrite_loops, with_body
 from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import PIXELS_KEY
-from tvm_neocpu.topi.tir.prefetch.prefetch_weights import (
-    MOST_KEY,
-    PASSES_KEY,
-    PREFETCH_KEY,
-)
+from tvm_neocpu.topi.tir.prefetch.prefetch_weights import NOTES, PREFETCH_KEY
 
-_MARKS = frozenset((MOST_KEY, PASSES_KEY, PIXELS_KEY, PREFETCH_KEY))
+_MARKS = frozenset((PIXELS_KEY, PREFETCH_KEY, *NOTES))
 
 
 def forget_requests(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:

@@ -44,6 +44,8 @@ MOST_KEY = "neocpu.prefetch_most"
 PASSES_KEY = "neocpu.prefetch_passes"
 # Of a marked loop: another one asks for what the epilogue reads and writes.
 NO_EPILOGUE = "neocpu.no_epilogue"
+# What a marked loop may have beside its mark.
+NOTES = (MOST_KEY, PASSES_KEY, NO_EPILOGUE)
 
 
 def prefetch_next_panel(
@@ -85,7 +87,7 @@ def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         requests = [] if walk is None else _requests(walk, cpu)
         lines = 0 if walk is None else _lines_a_pass(walk, cpu)
         bare = loop
-        for key in (NO_EPILOGUE, MOST_KEY, PASSES_KEY):
+        for key in NOTES:
             bare = without_mark(bare, key, body)
         return with_requests(bare, PREFETCH_KEY, requests, body, lines)
 
