@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from onnx_node import Array, Case, check_node, check_together, image, node_model
 
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend import from_onnx
+
 WIDTHS = (
     [0, 0, 1, 2, 0, 0, 2, 1],
     [0, 1, 0, 0, 0, 1, 2, 0],
@@ -34,6 +37,14 @@ def test_a_mode_with_pads_of_either_sign(mode: str) -> None:
         ],
         opset=19,
     )
+
+
+@pytest.mark.parametrize("pads", [(3, 0, 0, 0), (0, 0, 0, 7), (-1, 0, 2, 0)])
+def test_a_mirror_must_be_long_enough(pads: tuple[int, ...]) -> None:
+    """ONNX Runtime refuses these, too; of two rows that a crop leaves one is mirrored."""
+    model = node_model("Pad", [image(3, 4)], [_pads(*pads)], mode="reflect")
+    with pytest.raises(UnsupportedOperatorError, match="mode reflect mirrors at most"):
+        from_onnx(model)
 
 
 def test_values_and_the_older_opsets() -> None:

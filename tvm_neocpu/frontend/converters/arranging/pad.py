@@ -9,6 +9,7 @@ from tvm import relax, te, tirx, topi
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 # ONNX's mode -> Relax's, of modes that repeat the data.
 _REPEATING = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}
@@ -30,8 +31,24 @@ def pad(node: Node) -> relax.Expr:
         return data
     if mode == "constant":
         return _with_value(node, data, before, after)
+    if mode == "reflect":
+        _check_mirror(data, before, after)
     widths = [width for pair in zip(before, after, strict=True) for width in pair]
     return node.emit(relax.op.nn.pad(data, widths, _REPEATING[mode]))
+
+
+def _check_mirror(data: relax.Expr, before: Sequence[int], after: Sequence[int]) -> None:
+    """Raises UnsupportedOperatorError where a side is wider than what it mirrors.
+
+    It mirrors all elements of an axis but the outermost one.
+    """
+    for axis, extent in enumerate(dimensions(data.ty) or ()):
+        width = max(before[axis], after[axis])
+        if extent is not None and 0 < extent <= width:
+            raise UnsupportedOperatorError(
+                f"mode reflect mirrors at most {extent - 1} of {extent} elements "
+                f"along axis {axis}, not {width}"
+            )
 
 
 def _widths(node: Node) -> Widths:
