@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx_node import Array, Case, check_node, check_together, image, node_model
+from onnx_text import parsed
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend import from_onnx
@@ -39,11 +40,26 @@ def test_a_mode_with_pads_of_either_sign(mode: str) -> None:
     )
 
 
-@pytest.mark.parametrize("pads", [(3, 0, 0, 0), (0, 0, 0, 7), (-1, 0, 2, 0)])
-def test_a_mirror_must_be_long_enough(pads: tuple[int, ...]) -> None:
-    """ONNX Runtime refuses these, too; of two rows that a crop leaves one is mirrored."""
+@pytest.mark.parametrize(
+    ("pads", "needed"), [((3, 0, 0, 0), 4), ((0, 0, 0, 4), 5), ((-1, 0, 2, 0), 3)]
+)
+def test_a_mirror_must_be_long_enough(pads: tuple[int, ...], needed: int) -> None:
+    """In the last case a crop leaves two rows, of which only one can be mirrored."""
     model = node_model("Pad", [image(3, 4)], [_pads(*pads)], mode="reflect")
-    with pytest.raises(UnsupportedOperatorError, match="mode reflect mirrors at most"):
+    with pytest.raises(UnsupportedOperatorError, match=f"mode reflect needs {needed} elements"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize(("mode", "needed"), [("reflect", 2), ("edge", 1), ("wrap", 1)])
+def test_nothing_cannot_be_repeated(mode: str, needed: int) -> None:
+    """The rows from the third to the third; a file's extent of 0 would be an open one."""
+    text = f"""g (float[3,4] x) => (float[N,4] y)
+        <int64[1] two = {{2}}, int64[1] axis = {{0}}, int64[4] pads = {{1, 0, 0, 0}}> {{
+        empty = Slice(x, two, two, axis)
+        y = Pad<mode = "{mode}">(empty, pads)
+    }}"""
+    model = parsed(text, 19)
+    with pytest.raises(UnsupportedOperatorError, match=f"mode {mode} needs {needed} elements"):
         from_onnx(model)
 
 

@@ -31,23 +31,23 @@ def pad(node: Node) -> relax.Expr:
         return data
     if mode == "constant":
         return _with_value(node, data, before, after)
-    if mode == "reflect":
-        _check_mirror(data, before, after)
+    _check_source(mode, data, before, after)
     widths = [width for pair in zip(before, after, strict=True) for width in pair]
     return node.emit(relax.op.nn.pad(data, widths, _REPEATING[mode]))
 
 
-def _check_mirror(data: relax.Expr, before: Sequence[int], after: Sequence[int]) -> None:
-    """Raises UnsupportedOperatorError where a side is wider than what it mirrors.
+def _check_source(mode: str, data: relax.Expr, before: Sequence[int], after: Sequence[int]) -> None:
+    """Raises UnsupportedOperatorError where there is too little to repeat.
 
-    It mirrors all elements of an axis but the outermost one.
+    A mirror repeats all elements of an axis but the one at the border.
     """
     for axis, extent in enumerate(dimensions(data.ty) or ()):
         width = max(before[axis], after[axis])
-        if extent is not None and 0 < extent <= width:
+        least = 1 + (width if mode == "reflect" else 0)
+        if extent is not None and width and extent < least:
             raise UnsupportedOperatorError(
-                f"mode reflect mirrors at most {extent - 1} of {extent} elements "
-                f"along axis {axis}, not {width}"
+                f"mode {mode} needs {least} elements along axis {axis} for {width} more, "
+                f"and has {extent}"
             )
 
 
