@@ -93,7 +93,7 @@ def _schedules(
 def _wastes_passes(conv: ConvWorkload, config: TilesConfig) -> bool:
     """Whether passes over a block's filters leave registers for sums unused.
 
-    Passes over an image that is one register tile may: they read each weight once.
+    Never so of an image that is one register tile: its passes read each weight once.
     """
     found = cut_of(geometry_of(conv, config))
     whole = config.reg_m == conv.out_height and config.reg_n == conv.out_width

@@ -54,9 +54,9 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Ten
 
 
 def is_computed(data: te.Tensor) -> bool:
-    """Whether a template's data are computed as it reads them, as by a prologue, not stored.
+    """Whether a template's data come from a computation, such as a prologue, not from memory.
 
-    A computed tensor has one class of operation; those of stored ones have several.
+    Computed tensors have one class of operation, stored ones several.
     """
     return isinstance(data.op, te.ComputeOp)
 
