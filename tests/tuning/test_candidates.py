@@ -207,11 +207,19 @@ def test_a_plan_that_cannot_compute_the_network_is_not_used(config: Config, reas
         assert usable_plan(Plan(GRAPH.hash, {"a": config}), GRAPH, CPU) is None
 
 
-@pytest.mark.parametrize(("transform", "kept"), [(10.0, True), (0.5, False)])
-def test_a_slow_scheme_is_kept_if_it_may_save_transforms(transform: float, kept: bool) -> None:
-    """Times are those of the best scheme; two transforms stand around the layer."""
+@pytest.mark.parametrize(
+    ("transform", "copy", "kept"), [(10.0, 0.0, True), (0.5, 0.0, False), (0.5, 1.0, True)]
+)
+def test_a_slow_scheme_is_kept_if_it_may_save_transforms(
+    transform: float, copy: float, kept: bool
+) -> None:
+    """Times are those of the best scheme; two transforms stand around the layer.
+
+    A transform in front reads a copy of what the layer would read through.
+    """
     before, after = (GraphNode(name, NodeKind.JOIN, name, CONV.in_shape) for name in "xy")
-    node = GraphNode("a", NodeKind.CONV, "a", CONV.out_shape, CONV)
+    concat = Sweep(SweepKind.MOVE, (CONV.in_shape,), CONV.in_shape)
+    node = GraphNode("a", NodeKind.CONV, "a", CONV.out_shape, CONV, read_sweeps=(concat,))
     edges = (
         GraphEdge("x", "a", CONV.in_shape, "x"),
         GraphEdge("a", "y", CONV.out_shape, "a"),
@@ -229,7 +237,11 @@ def test_a_slow_scheme_is_kept_if_it_may_save_transforms(transform: float, kept:
         for o in range(65)
     ]
     prices = TransformCosts(CPU, dict.fromkeys(moves, transform * 900 * seconds))
-    found = candidates_of(graph, CPU, {CONV: records}, prices)[CONV]
+
+    def copies(node: GraphNode, reads: Layout, writes: Layout, config: Config | None) -> float:
+        return copy * 900 * seconds if config is None else 0.0
+
+    found = candidates_of(graph, CPU, {CONV: records}, prices, copies)[CONV]
     assert (slow in {scheme.config for scheme in found}) is kept
 
 

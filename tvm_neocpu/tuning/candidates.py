@@ -113,8 +113,14 @@ class _Savings:
             + sum(self.prices(shape, other.writes, scheme.writes) for shape in writes)
             + self._beside(node, other)
             - self._beside(node, scheme)
+            + (self._read_through(node, other) if other.reads != scheme.reads else 0.0)
             for node, reads, writes in self.around
         )
+
+    def _read_through(self, node: GraphNode, scheme: Candidate) -> float:
+        """Seconds of copies that the scheme reads through, unless a transform stands in front."""
+        apart = self.sweeps(node, scheme.reads, scheme.writes, None)
+        return apart - self._beside(node, scheme)
 
     def _beside(self, node: GraphNode, scheme: Candidate) -> float:
         return self.sweeps(node, scheme.reads, scheme.writes, scheme.config)

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from tvm_neocpu.core.network.candidate import Candidate
 from tvm_neocpu.core.network.config import Config
-from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.network.conv_graph import (
+    ConvGraph,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    Shape4,
+    Sweep,
+    SweepKind,
+)
 from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import uniform
@@ -120,6 +128,21 @@ def test_what_runs_beside_a_node_costs_by_its_layouts_and_config() -> None:
     assert found.options[1][0].total == pytest.approx(1.0 + 5.0)
     for a, b in itertools.product((0, 1), repeat=2):
         extra = (5.0, 0.5)[a]
+        assert cost(found, a=a, b=b) == pytest.approx(cost(plain, a=a, b=b) + extra)
+
+
+def test_what_is_read_through_is_copied_in_front_of_a_transform() -> None:
+    """``b`` reads through a concat, unless ``a`` writes another layout than it reads."""
+    concat = Sweep(SweepKind.MOVE, (SHAPE,), SHAPE)
+    nodes = [replace(n, read_sweeps=(concat,)) if n.id == "b" else n for n in CHAIN.nodes]
+
+    def copy(node: GraphNode, reads: Layout, writes: Layout, config: Config | None) -> float:
+        return 0.5 if node.read_sweeps and config is None else 0.0
+
+    plain = build_layout_graph(CHAIN, CHAIN_SCHEMES, price)
+    found = build_layout_graph(replace(CHAIN, nodes=tuple(nodes)), CHAIN_SCHEMES, price, copy)
+    for a, b in itertools.product((0, 1), repeat=2):
+        extra = 0.0 if a == b else 0.5
         assert cost(found, a=a, b=b) == pytest.approx(cost(plain, a=a, b=b) + extra)
 
 

@@ -14,7 +14,9 @@ that a consumer may read gets a node of its own with two candidates, "not made" 
 
 A tensor between two convolutions has a type, too: where its one consumer rounds it to bf16, and
 reads it as its source writes it, it is stored so. That is never slower, so that an edge has the
-cheaper one of its two types, and the consumer's rounding is paid by the edges that are not so.
+cheaper one of its two types, and the consumer's rounding is paid by the edges that are not so. They
+pay, too, for what the consumer would have read through (a concat, a volume's images): a transform
+reads a copy of it.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class Option:
 
     ``sweeps`` are the seconds of the node's sweeps under these layouts, beside its own ``seconds``.
     ``types`` are given where it computes in another precision than the node's workload says.
-    ``rounding`` are further seconds, paid where the tensor that it reads is not stored rounded.
+    ``apart`` are further seconds, paid where it does not read a tensor as its source writes it:
+    what rounds it, what copies it in front of a transform.
     """
 
     reads: Layout
@@ -73,7 +76,7 @@ class Option:
     config: Config | None = None
     sweeps: float = 0.0
     types: Types | None = None
-    rounding: float = 0.0
+    apart: float = 0.0
 
     @property
     def total(self) -> float:
@@ -207,7 +210,10 @@ def _all_options(
         rounding: float = 0.0,
     ) -> Option:
         sweeps = sweep_seconds(node, reads, writes, config)
-        return Option(reads, writes, seconds, config, sweeps, types, rounding)
+        apart = rounding
+        if node.read_sweeps:
+            apart += sweep_seconds(node, reads, writes, None) - sweeps
+        return Option(reads, writes, seconds, config, sweeps, types, apart)
 
     alone = _read_alone(graph)
     for node in graph.nodes:
@@ -286,11 +292,11 @@ def _transform_matrix(
     moves = {(s.writes, reads, kind) for s in source for reads, kind in wanted}
     cost = {move: price(edge.shape, *move) for move in moves}
     costs = np.array([[cost[s.writes, reads, kind] for reads, kind in wanted] for s in source])
-    if not any(t.rounding for t in target):
+    if not any(t.apart for t in target):
         return costs
     unlike = np.array([[s.writes != t.reads for t in target] for s in source])
-    rounded: Costs = costs + unlike * np.array([t.rounding for t in target])
-    return rounded
+    with_copies: Costs = costs + unlike * np.array([t.apart for t in target])
+    return with_copies
 
 
 def _wanted(
