@@ -20,9 +20,11 @@ from tvm_neocpu.relay_passes.channels.padded_widths import (
     wider_tiles,
 )
 from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal
+from tvm_neocpu.relay_passes.layouts.depth_windows import side_by_side
 from tvm_neocpu.relay_passes.operators.look_up import look_up
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.image.depth import Depth
 
 CPU = Cpu("test", AVX512, 2)
 IMAGE = (1, 3, 4, 4)
@@ -248,6 +250,28 @@ def test_convolutions_that_fill_their_vectors_stay() -> None:
 
     mod = module(build)
     tvm.ir.assert_structural_equal(PadChannels(CPU)(mod), mod)
+
+
+def test_images_side_by_side_have_dead_channels_each() -> None:
+    first, last = numbers(45, 3, 3, 3), numbers(32, 90, 1, 1)
+    depth = Depth(1, 2, 2, 2, before=1)
+    volume = partial(module_of, (2, 3, 4, 4))
+
+    def build(weight: np.ndarray, taps: np.ndarray) -> Build:
+        def net(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y = b.emit(relu(b.emit(conv2d(x, const(weight)))))
+            y = b.emit(side_by_side(b.emit, y, depth))
+            return relu(b.emit(conv2d(y, const(taps))))
+
+        return net
+
+    def padded(array: np.ndarray, axis: int) -> np.ndarray:
+        parts = np.split(array, array.shape[axis] // 45, axis)
+        zeros = np.zeros_like(np.take(parts[0], range(3), axis))
+        return np.concatenate([each for part in parts for each in (part, zeros)], axis)
+
+    expected = volume(build(padded(first, 0), padded(last, 1)))
+    tvm.ir.assert_structural_equal(PadChannels(CPU)(volume(build(first, last))), expected)
 
 
 def test_concats_keep_few_dead_channels_where_they_are() -> None:

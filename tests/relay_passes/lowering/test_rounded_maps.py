@@ -86,6 +86,15 @@ def normalised() -> onnx.ModelProto:
     return net.model(net.conv(x, 48, 32, 3, pads=[0] * 4))
 
 
+def volume() -> onnx.ModelProto:
+    """Taps along the depth, with a border and without, over volumes that only these read."""
+    net = Net((1, 3, 5, 9, 8))
+    x = net("Relu", net("Conv", "data", net.weight(48, 3, 1, 1, 1)))
+    x = net("Conv", x, net.weight(32, 48, 3, 3, 3), pads=[1] * 6)
+    x = net("Conv", net("Relu", x), net.weight(32, 32, 3, 1, 1), pads=[1, 0, 0, 1, 0, 0])
+    return net.model(net("Relu", x))
+
+
 def planned(model: onnx.ModelProto, target: CompileTarget) -> tuple[tvm.IRModule, Plan]:
     mod = fold(with_half_weights(from_onnx(model)[0], "bfloat16"), target.cpu)
     graph = ExtractConvGraph(target.cpu)(mod)
@@ -109,7 +118,8 @@ def lowered(mod: tvm.IRModule, plan: Plan, target: CompileTarget) -> list[tuple[
 def run(model: onnx.ModelProto, target: CompileTarget) -> NDArray[np.float32]:
     mod = with_half_weights(from_onnx(model)[0], "bfloat16")
     module = build_networks({"main": mod}, target)["default"](tvm.cpu())
-    module.run(data=np.random.default_rng(1).normal(size=SHAPE).astype("float32"))
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    module.run(data=np.random.default_rng(1).normal(size=shape).astype("float32"))
     return np.array(module.get_output(0).numpy())
 
 
@@ -130,6 +140,7 @@ EXACT = {
     "padded": padded(),
     "joined": joined(),
     "normalised": normalised(),
+    "volume": volume(),
 }
 
 
@@ -189,6 +200,13 @@ def test_a_matrix_unit_reads_them_from_memory(model: onnx.ModelProto) -> None:
     )
     mod = with_half_weights(from_onnx(model)[0], "bfloat16")
     assert "tdpbf16ps" in lower(mod, target.cpu).script()
+
+
+def test_the_images_of_a_volume_are_moved_rounded() -> None:
+    """Elsewhere the first layer may be Winograd's, which transforms fp32."""
+    for target, channels in ((in_tiles(), {3 * 48, 3 * 32}), (here(), {3 * 32})):
+        found = anchors(volume(), target)
+        assert channels <= {w.in_channels for w, _ in found if w.types == BF16_MAPS}
 
 
 def test_a_concat_moves_all_its_parts_rounded_or_none() -> None:

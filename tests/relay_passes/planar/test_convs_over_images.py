@@ -13,8 +13,9 @@ from tvm import relax
 
 from tvm_neocpu import relay
 from tvm_neocpu.choose_plan import choose_plan
-from tvm_neocpu.pipeline import apply_plan, fold
+from tvm_neocpu.pipeline import apply_plan, compute_templates, fold
 from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
@@ -72,6 +73,28 @@ def volumes(net: Net) -> str:
     return conv3d(net, net("Concat", y, y, axis=1), (32, 1), 8, 1, strides=[3, 1, 1])
 
 
+def taps_alone(net: Net) -> str:
+    """Kernels of one pixel, whose taps reach out of the volume, with strides and dilations."""
+    x = net("Relu", along(net, "data", 3, 32, 3, pads=[1, 0, 0, 1, 0, 0]))
+    y = along(net, x, 32, 37, 3, pads=[4, 0, 0, 0, 0, 0], dilations=[2, 1, 1])
+    x = net("Relu", net("Add", along(net, x, 32, 37, 1), y))
+    x = along(net, x, 37, 24, 2, strides=[2, 1, 1])
+    return along(net, net("Sigmoid", x), 24, 7, 3, pads=[1, 0, 0, 1, 0, 0])
+
+
+def along(net: Net, x: str, channels: int, filters: int, taps: int, **attrs: object) -> str:
+    weight = net.weight(filters, channels, taps, 1, 1)
+    return net("Conv", x, weight, net.weight(filters), **attrs)
+
+
+def read_apart(net: Net) -> str:
+    """Two layers over one volume, and images between strides that nobody reads."""
+    x = net("Relu", conv3d(net, "data", (3, 1), 32, 1))
+    y = conv3d(net, x, (32, 1), 16, 3, pads=[1] * 6, strides=[2, 1, 1])
+    z = conv3d(net, x, (32, 1), 16, 1, strides=[2, 1, 1])
+    return net("Add", y, z)
+
+
 def pooled_volumes(net: Net) -> str:
     """Windows over several images: padded, strided, dilated, with a rest, and averages."""
     x = net("Relu", conv3d(net, "data", (3, 1), 16, 3, pads=[1] * 6))
@@ -95,6 +118,13 @@ def deep_padding(net: Net) -> str:
     return conv3d(net, "data", (3, 1), 4, 3, pads=[2, 1, 1, 2, 1, 1])
 
 
+def beside_the_volume(net: Net) -> str:
+    """Taps so far apart that no output reads an image."""
+    x = net("Relu", conv3d(net, "data", (3, 1), 16, 1))
+    pads = [2, 0, 0, 2, 0, 0]
+    return along(net, x, 16, 37, 2, pads=pads, dilations=[4, 1, 1])
+
+
 def upwards(net: Net) -> str:
     """Transposed: taps that overlap, phases of the depth without a tap, groups, dilations."""
     x = net("Relu", transposed(net, "data", (3, 1), 8, 3, pads=[1] * 6, strides=[2] * 3))
@@ -116,6 +146,10 @@ NETS: dict[str, tuple[tuple[int, ...], Callable[[Net], str]]] = {
     "clipped": ((1, 5, 33), clipped),
     "volumes": ((1, 3, 6, 9, 8), volumes),
     "several volumes": ((2, 3, 5, 9, 7), volumes),
+    "taps alone": ((1, 3, 6, 5, 8), taps_alone),
+    "several volumes' taps": ((3, 3, 6, 5, 8), taps_alone),
+    "beside the volume": ((1, 3, 1, 9, 8), beside_the_volume),
+    "read apart": ((1, 3, 7, 9, 8), read_apart),
     "pooled volumes": ((1, 3, 15, 9, 8), pooled_volumes),
     "several pooled volumes": ((2, 3, 14, 8, 9), pooled_volumes),
     "transposed volumes": ((1, 3, 3, 4, 5), upwards),
@@ -151,6 +185,36 @@ def test_templates_take_every_convolution(case: str) -> None:
     assert not calls(mod, "conv1d") + calls(mod, "conv3d")  # "conv3d_transpose" too
     # What is in between works on the feature maps too.
     assert not calls(mod, "batch_norm") + calls(mod, "pool1d") + calls(mod, "pool3d")
+
+
+def test_templates_find_the_images_of_a_volume() -> None:
+    """No copy of them is left, nor sums of taps."""
+    mod = folded("taps alone")
+    plan = choose_plan(graph := ExtractConvGraph(CPU)(mod), CPU)
+    computed = compute_templates(apply_plan(mod, plan, CPU), plan.by_layout(graph), CPU)
+    names = {str(name.name_hint) for name in computed.functions}
+    assert not [name for name in names if "take" in name or "pad" in name or "slice" in name]
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "adds_up"),
+    [
+        (64, 64, 3, False),
+        (128, 32, 3, True),
+        (32, 32, 5, True),
+        (64, 5, 1, True),
+        (64, 6, 1, False),
+    ],
+)
+def test_what_is_added_up(channels: int, filters: int, size: int, adds_up: bool) -> None:
+    """Few filters for all taps; images that Winograd would transform for each tap, in fp32."""
+    net = Net((1, channels, 4, 8, 8))
+    weight = net.weight(filters, channels, 3, size, size)
+    pads = [1, size // 2, size // 2] * 2
+    model = net.model(net("Conv", "data", weight, pads=pads))
+    mod = relay.frontend.from_onnx(model)[0]
+    for each, expected in ((mod, adds_up), (with_half_weights(mod, "bfloat16"), filters == 5)):
+        assert bool(calls(fold(each, CPU), "strided_slice")) == expected
 
 
 @pytest.mark.parametrize(("case", "transforms"), [("sequences", 2), ("clipped", 2), ("volumes", 2)])

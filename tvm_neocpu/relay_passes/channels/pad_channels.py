@@ -27,8 +27,10 @@ from tvm_neocpu.relay_passes.channels.padded_widths import FEW_ZEROS, fills_tile
 from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
+from tvm_neocpu.relay_passes.ir.padding import PAD
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
+from tvm_neocpu.relay_passes.layouts.depth_windows import is_stack, takes_images
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
 from tvm_neocpu.relay_passes.layouts.flatten_concats import concat_axis
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
@@ -180,6 +182,10 @@ class _Rewriter:
             return self._grouped(value, conv)
         if concat_axis(value) == CHANNELS:
             return self._concat(var, value)
+        if is_stack(value):
+            return self._stack(value)
+        if takes_images(value):
+            return self._taken(value)
         flow = flow_of(value)
         if not flow.operands or not all(operand in self.widened for operand in flow.operands):
             return None
@@ -218,6 +224,23 @@ class _Rewriter:
         if width & -width < len(places) & -len(places):
             return None
         return _Widened(relax.op.concat(exprs, CHANNELS), tuple(places))
+
+    def _stack(self, call: relax.Call) -> _Widened | None:
+        """Images side by side have dead channels behind those of each."""
+        image = self.widened.get(call.args[0])
+        if image is None:
+            return None
+        count, channels, *pixels = static_shape(call)
+        taps = channels // len(image.places)
+        stack = relax.op.reshape(image.expr, (count, taps * image.width, *pixels))
+        places = (tap * image.width + place for tap in range(taps) for place in image.places)
+        return _Widened(stack, tuple(places))
+
+    def _taken(self, call: relax.Call) -> _Widened | None:
+        images = self.widened.get(call.args[0])
+        if images is None:
+            return None
+        return _Widened(relax.Call(call.op, [images.expr, call.args[1]], call.attrs), images.places)
 
     def _dense(self, var: relax.Var, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
         width = padded_output(conv, self.cpu, var in self.by_lanes)
@@ -274,7 +297,9 @@ def _is_unsafe(value: relax.Expr) -> bool:
 
 
 def _keeps_channels(value: relax.Expr) -> bool:
-    """Whether it is a slice of rows and columns."""
+    """Whether it is a slice of rows and columns, or a pad of the batch."""
+    if op_name(value) == PAD:
+        return True
     ranges = read_slice(value)
     return ranges is not None and channel_range(ranges) is None
 

@@ -6,6 +6,13 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE, channel_move, read_channel_move
+from tvm_neocpu.relay_passes.layouts.depth_windows import (
+    IMAGES,
+    RESHAPE,
+    TAKE,
+    is_stack,
+    takes_images,
+)
 from tvm_neocpu.relay_passes.layouts.flow import (
     BOUNDARY,
     BlockedOperands,
@@ -64,21 +71,46 @@ def _channel_move(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
     return channel_move(operands.new[0], move)
 
 
+def _take_flow(call: relax.Call) -> Flow:
+    """Images by constant numbers, as a join: a transform belongs in front, where they are fewer.
+
+    Its block divides the channels of an image, also where images are put side by side behind it.
+    """
+    plain = is_feature_map(call.args[0]) and is_feature_map(call)
+    if not plain or not takes_images(call):
+        return BOUNDARY
+    return Flow(FlowKind.JOIN, (call.args[0],), (channels_of(call),))
+
+
+def _take(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    return relax.op.take(operands.new[0], call.args[1], IMAGES, str(call.attrs.mode))
+
+
+def _reshape_flow(call: relax.Call) -> Flow:
+    """Images side by side, or (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
+    if is_feature_map(call.args[0]) and is_stack(call):
+        return follow_first(call)
+    return _squeeze_flow(call)
+
+
+def _reshape(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    shape, (data,) = static_shape(call), operands.new
+    if is_stack(call):
+        shape = operands.layout.shape_of(shape)
+    return relax.op.reshape(data, shape)
+
+
 def _squeeze_flow(call: relax.Call) -> Flow:
-    """A reshape between (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
     before, after = static_shape(call.args[0]), static_shape(call)
     if before is None or after is None or len(before) != 4:
         return BOUNDARY
     return follow_first(call) if before[2:] == (1, 1) and after == before[:2] else BOUNDARY
 
 
-def _squeeze(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
-    return relax.op.reshape(operands.new[0], static_shape(call))
-
-
 RULES = {
     "relax.concat": LayoutRule(_concat_flow, _concat),
     "relax.strided_slice": LayoutRule(_slice_flow, _slice),
     MOVE: LayoutRule(_channel_move_flow, _channel_move),
-    "relax.reshape": LayoutRule(_squeeze_flow, _squeeze),
+    TAKE: LayoutRule(_take_flow, _take),
+    RESHAPE: LayoutRule(_reshape_flow, _reshape),
 }

@@ -10,7 +10,9 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     BOUNDARY,
     BlockedOperands,
     Flow,
+    FlowKind,
     LayoutRule,
+    channels_of,
     constant_in,
     follow_first,
     is_feature_map,
@@ -81,10 +83,16 @@ def _norm(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
 
 
 def _pad_flow(call: relax.Call) -> Flow:
-    """Padding of the batch or the image, with a constant or with pixels of the image."""
+    """Padding of the batch or the image, with a constant or with pixels of the image.
+
+    That of the batch is a join: a transform belongs in front of it, where images are fewer.
+    """
     widths = [int(width) for width in call.attrs.pad_width]
-    inside = is_feature_map(call.args[0]) and not any(widths[2:4])
-    return follow_first(call) if inside else BOUNDARY
+    if not is_feature_map(call.args[0]) or any(widths[2:4]):
+        return BOUNDARY
+    if any(widths[:2]):
+        return Flow(FlowKind.JOIN, (call.args[0],), (channels_of(call.args[0]),))
+    return follow_first(call)
 
 
 def _pad(call: relax.Call, operands: BlockedOperands) -> relax.Expr:

@@ -1,8 +1,11 @@
-"""The elementwise operations in front of a convolution that its template computes as it reads.
+"""What stands in front of a convolution that its template computes as it reads.
 
 y = multiply(x, s)
 y = add(y, t)                 ->    parts (x,), operations (multiply s, add t, relu)
 z = conv2d(relu(y), W)
+
+y = reshape(take(x, images))  ->    parts (x,), the depth that says which images
+z = conv2d(y, W)
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from tvm_neocpu.relay_passes.ir.exprs import (
     operands,
     static_shape,
 )
+from tvm_neocpu.relay_passes.layouts.depth_windows import read_side_by_side
+from tvm_neocpu.topi.image.depth import Depth, depth_windows
 from tvm_neocpu.topi.math.half_precision import BITS
 from tvm_neocpu.topi.schedule import prologue
 
@@ -35,10 +40,14 @@ OPERATIONS = {"relax.multiply": "multiply", "relax.add": "add", "relax.nn.relu":
 
 @dataclass(frozen=True)
 class Prologue:
-    """The ``parts`` are concatenated by channels; each operation is applied to the result."""
+    """The ``parts`` are concatenated by channels; each operation is applied to the result.
+
+    With ``depth`` the one part has the images of volumes, some of which lie side by side then.
+    """
 
     parts: tuple[relax.Expr, ...]
     operations: tuple[Operation, ...]
+    depth: Depth | None = None
 
     @property
     def operands(self) -> tuple[relax.Expr, ...]:
@@ -46,13 +55,15 @@ class Prologue:
         return tuple(operand for _, operand in self.operations if operand is not None)
 
     @property
-    def scheme(self) -> tuple[int, tuple[tuple[str, bool], ...]]:
+    def scheme(self) -> tuple[int, tuple[tuple[str, bool], ...], Depth | None]:
         """What it computes, but for the tensors: how many parts, which operations on what."""
         operations = tuple((name, operand is not None) for name, operand in self.operations)
-        return len(self.parts), operations
+        return len(self.parts), operations, self.depth
 
     def compute(self, parts: Sequence[te.Tensor], operands: Sequence[te.Tensor]) -> te.Tensor:
         """The template's data; one part without operations is that part itself."""
+        if self.depth is not None:
+            return depth_windows(parts[0], self.depth)
         if len(parts) == 1 and not self.operations:
             return parts[0]
         left = iter(operands)
@@ -67,10 +78,15 @@ def read_prologue(
 ) -> Prologue | None:
     """The chain of multiplications, additions and ReLUs that ends in ``data``.
 
+    Or the images of a volume, side by side, whoever else reads them: finding them costs nothing.
     Each result in the chain has one reader. ``None`` if the chain is empty, and if nothing else
     reads the value that it starts from: then it is the epilogue of the operation that made the
     value. A concat and a parameter take no epilogue, so that their chains are prologues.
     """
+    windows = read_side_by_side(data, definition)
+    if windows is not None:
+        images, depth = windows
+        return Prologue((images,), (), depth)
     operations: list[Operation] = []
     while uses.get(data) == 1 and (found := _operation(data, definition(data))) is not None:
         data, operation = found

@@ -13,7 +13,8 @@ reads, rounded, to what a layer makes.
     y = relu(conv2d(x, V) + t)         y = bf16(relu(conv2d(x, V) + fp32(t)))
     z = conv2d(bf16(y), W) + y  ->     z = conv2d(y, W) + fp32(y)
 
-What only moves numbers, a border or a concat, moves them rounded where all that read it round.
+What only moves numbers, a border, a concat or a volume's images, moves them rounded where all that
+read it round.
 
     z = conv2d(bf16(concat(x, y)), W)  ->  z = conv2d(concat(bf16(x), bf16(y)), W)
 """
@@ -33,6 +34,7 @@ from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.relay_passes.ir.exprs import op_name, operands, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.padding import PAD
 from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
+from tvm_neocpu.relay_passes.layouts.depth_windows import is_stack, takes_images
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.layouts.moments import is_blocked_norm
 from tvm_neocpu.relay_passes.operators.call_form import ELEMENTWISE, OUT_ELEMWISE_FUSABLE, CallForm
@@ -115,7 +117,12 @@ def _rounding_readers(
 
 
 def moved_by(value: relax.Expr | None) -> tuple[relax.Var, ...]:
-    """The maps that a border (of zeros, or repeated pixels) or a concat moves; else none."""
+    """The maps that a border (of zeros, or repeated pixels) or a concat moves, or whose images are
+    put side by side; else none.
+    """
+    if takes_images(value) or is_stack(value):
+        data = value.args[0]
+        return (data,) if isinstance(data, relax.Var) else ()
     if op_name(value) not in (PAD, CONCAT):
         return ()
     if op_name(value) == PAD and str(value.attrs.pad_mode) == "constant" and value.attrs.pad_value:

@@ -1,19 +1,19 @@
 """Convolutions over sequences and volumes as convolutions over images.
 
-A sequence is an image of one row. A volume is a batch of images, one for each depth, and taps along
-the depth are either channels of the output or channels of the input::
+A sequence is an image of one row. A volume is a batch of images, one for each depth. The images
+that the taps along the depth read are one image of more channels, which a template finds where they
+are. Where there are few filters, those of all taps are computed at once::
 
-    taps of the output, stride 1:     p = conv2d(x, all taps)      # (N * D, T * K, H, W)
-                                      y[d] = p[d - 1, tap 0] + p[d, tap 1] + p[d + 1, tap 2]
-    taps of the input:                p = concat(x[d - 1], x[d], x[d + 1])   # T * C channels
-                                      y = conv2d(p, W)
+    windows:     w[d] = x[d - 1], x[d], x[d + 1]     # (N * OD, T * C, H, W)
+                 y = conv2d(w, W)
+    sums:        p = conv2d(x, all taps)             # (N * D, T * K, H, W)
+                 y[d] = p[d - 1, tap 0] + p[d, tap 1] + p[d + 1, tap 2]
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from math import prod
 
 import numpy as np
 from tvm import relax
@@ -22,9 +22,12 @@ from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
-from tvm_neocpu.relay_passes.planar.depth import Depth, shifted
+from tvm_neocpu.relay_passes.planar.depth import shifted, windows
 from tvm_neocpu.relay_passes.planar.view import Views
+from tvm_neocpu.topi.image.depth import Depth
 
+# The filters of all taps that one vector of any CPU holds: they take as long as those of one tap.
+ONE_VECTOR = 16
 # conv2d over (data, weight), its window given.
 Images = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
@@ -85,21 +88,32 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     )
     taps = weight.shape[2]
     depth = Depth(shape[0], shape[2], static_shape(call)[2], taps, stride, dilation, front)
-    emit = views.scope.emit
-    if taps == 1 or int(attrs.groups) > 1 or _prefers_input_taps(call, stride):
-        return _with_input_taps(views, data, weight, depth, images, int(attrs.groups))
-    # (K, C, T, R, S) -> (T * K, C, R, S)
-    by_tap = weight.transpose(2, 0, 1, 3, 4).reshape(-1, *weight.shape[1:2], *weight.shape[3:])
-    products = emit(images(data, constant_of(by_tap, dtype_of(call))))
-    filters = weight.shape[0]
-    parts = [
-        shifted(views, products, depth, tap, Range(1, tap * filters, (tap + 1) * filters))
-        for tap in range(taps)
-    ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = relax.op.add(emit(total), emit(part))
-    return total
+    if int(attrs.groups) > 1:
+        return _tap_by_tap(views, data, weight, depth, images)
+    if _adds_up(views, weight, stride):
+        return _sums_of_taps(views, data, weight, depth, images)
+    # (K, C, T, R, S) -> (K, T * C, R, S)
+    filters = weight.swapaxes(1, 2).reshape(len(weight), -1, *weight.shape[3:])
+    # Products of bf16 read words, which a kernel without a border has no copy of.
+    in_memory = views.rounded and not any((top, left, bottom, right))
+    whole = windows(views, data, depth, in_memory)
+    return images(whole, constant_of(filters, dtype_of(call)))
+
+
+def _adds_up(views: Views, weight: Array, stride: int) -> bool:
+    """Whether the filters of all taps run over each image, and their sums are added up.
+
+    A stride would leave most of the sums out. fp32's Winograd transforms an image for each tap that
+    reads it: with many channels, or tiles that overlap much, that takes longer than to store sums
+    (Emerald Rapids, one thread, networks whose layers read windows over those that add up: 64
+    channels and filters 1.08, 16 and 16 1.28, 128 and 32 0.83, 32 and 32 of 5x5x5 0.80).
+    """
+    filters, channels, taps, *kernel = weight.shape
+    if taps == 1 or stride > 1:
+        return False
+    overlap = (max(kernel) - 1) ** 2
+    transforms = not views.rounded and channels * overlap > 8 * filters
+    return taps * filters <= ONE_VECTOR or transforms
 
 
 def _thinned(views: Views, volume: relax.Expr, strides: list[int]) -> relax.Expr:
@@ -114,30 +128,33 @@ def _thinned(views: Views, volume: relax.Expr, strides: list[int]) -> relax.Expr
     return views.scope.emit(slice_of(volume, ranges)) if ranges else volume
 
 
-def _prefers_input_taps(call: relax.Call, stride: int) -> bool:
-    """Whether the copies of the input are smaller than the sums that taps of the output leave.
-
-    A stride along the depth would leave out most of what taps of the output compute.
-    """
-    before, after = static_shape(call.args[0]), static_shape(call)
-    assert before is not None and after is not None
-    (_, channels, _, *image), (_, filters, _, *out) = before, after
-    return stride > 1 or channels * prod(image) < 0.5 * filters * prod(out)
-
-
-def _with_input_taps(
-    views: Views, data: relax.Expr, weight: Array, depth: Depth, images: Images, groups: int
+def _sums_of_taps(
+    views: Views, data: relax.Expr, weight: Array, depth: Depth, images: Images
 ) -> relax.Expr:
-    """Groups would be torn apart by a concat: each tap is a convolution of its own then."""
+    """One convolution for the filters of all taps, whose results are shifted and added up."""
+    emit, filters = views.scope.emit, len(weight)
+    # (K, C, T, R, S) -> (T * K, C, R, S)
+    by_tap = weight.transpose(2, 0, 1, 3, 4).reshape(-1, *weight.shape[1:2], *weight.shape[3:])
+    products = emit(images(data, constant_of(by_tap, dtype_of(data))))
+    parts = [
+        emit(shifted(views, products, depth, tap, Range(1, tap * filters, (tap + 1) * filters)))
+        for tap in range(depth.taps)
+    ]
+    return functools.reduce(lambda one, other: emit(relax.op.add(one, other)), parts)
+
+
+def _tap_by_tap(
+    views: Views, data: relax.Expr, weight: Array, depth: Depth, images: Images
+) -> relax.Expr:
+    """With groups, which windows would tear apart: each tap is a convolution of its own."""
     emit = views.scope.emit
-    parts = [emit(shifted(views, data, depth, tap)) for tap in range(depth.taps)]
-    filters, channels, taps, *kernel = weight.shape
-    if groups == 1:
-        whole = parts[0] if taps == 1 else emit(relax.op.concat(parts, axis=1))
-        by_tap = weight.transpose(0, 2, 1, 3, 4).reshape(filters, taps * channels, *kernel)
-        return images(whole, constant_of(by_tap, dtype_of(data)))
     sums = [
-        emit(images(part, constant_of(weight[:, :, tap], dtype_of(data))))
-        for tap, part in enumerate(parts)
+        emit(
+            images(
+                emit(shifted(views, data, depth, tap)),
+                constant_of(weight[:, :, tap], dtype_of(data)),
+            )
+        )
+        for tap in range(depth.taps)
     ]
     return functools.reduce(lambda one, other: emit(relax.op.add(one, other)), sums)

@@ -15,8 +15,10 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.ir.half_weights import half_weights
+from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
 from tvm_neocpu.relay_passes.operators.table import read_call
 from tvm_neocpu.relay_passes.planar import convolutions, operations, transposed
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views
@@ -46,11 +48,12 @@ class ConvsOverImages:
     name: ClassVar[str] = "convs-over-images"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_regions(mod, _rewrite)
+        rounded = half_weights(mod) == BF16
+        return rewrite_regions(mod, lambda scope: _rewrite(Views(scope, rounded)))
 
 
-def _rewrite(scope: Scope) -> None:
-    views = Views(scope)
+def _rewrite(views: Views) -> None:
+    scope = views.scope
     for binding in scope.region.bindings:
         value = binding.value
         made = _over_map(views, value)

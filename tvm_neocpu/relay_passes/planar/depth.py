@@ -1,43 +1,14 @@
-"""The axis of depth of a volume that is a batch of images: which images a tap of a kernel reads."""
+"""The images of a volume that a kernel reads: one tap's, or all of them side by side."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.exprs import static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
+from tvm_neocpu.relay_passes.layouts.depth_windows import side_by_side
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
 from tvm_neocpu.relay_passes.planar.view import Views
-
-
-@dataclass(frozen=True)
-class Depth:
-    """The axis of depth: ``taps`` of a kernel over ``extent`` images give ``outputs``."""
-
-    batch: int
-    extent: int
-    outputs: int
-    taps: int
-    stride: int
-    dilation: int
-    before: int
-
-    @property
-    def is_each_image(self) -> bool:
-        """Whether each output reads the image in its place, and nothing else."""
-        return self.taps == 1 and self.window(0) == (0, self.extent, 0, 0) and self.stride == 1
-
-    def window(self, tap: int) -> tuple[int, int, int, int]:
-        """(first image, last image + 1, outputs before it, outputs after it) that a tap reads."""
-        places = [
-            out * self.stride + tap * self.dilation - self.before for out in range(self.outputs)
-        ]
-        inside = [place for place in places if 0 <= place < self.extent]
-        if not inside:
-            return 0, 0, self.outputs, 0
-        lower = sum(place < 0 for place in places)
-        return inside[0], inside[-1] + 1, lower, len(places) - lower - len(inside)
+from tvm_neocpu.topi.image.depth import OUTSIDE, Depth
 
 
 def shifted(
@@ -71,3 +42,30 @@ def shifted(
         return cut
     cut = emit(cut)
     return relax.op.reshape(cut, (depth.batch * depth.outputs, *static_shape(cut)[2:]))
+
+
+def windows(views: Views, data: relax.Expr, depth: Depth, in_memory: bool) -> relax.Expr:
+    """The images that each output reads, as one of more channels.
+
+    A kernel makes the images of zeros around a volume as it goes, unless it reads all of them
+    ``in_memory``.
+    """
+    emit = views.scope.emit
+    if depth.is_each_image:
+        return data
+    if (depth.images() == OUTSIDE).all():
+        _, channels, *pixels = static_shape(data)
+        shape = (depth.batch * depth.outputs, depth.taps * channels, *pixels)
+        return emit(relax.op.zeros(shape, dtype_of(data)))
+    before, after = depth.before, depth.after
+    if not in_memory or not (before or after):
+        return emit(side_by_side(emit, data, depth))
+    extent = before + depth.extent + after
+    if depth.batch == 1:
+        axes = len(static_shape(data)) - 1
+        whole = emit(relax.op.nn.pad(data, [before, after, *[0] * 2 * axes]))
+    else:
+        around = Depth(depth.batch, depth.extent, extent, 1, before=before)
+        whole = emit(side_by_side(emit, data, around))
+    inside = Depth(depth.batch, extent, depth.outputs, depth.taps, depth.stride, depth.dilation)
+    return emit(side_by_side(emit, whole, inside))

@@ -16,8 +16,9 @@ from tvm.ir import GenericConst
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.layouts.slices import Range, read_slice, slice_of
-from tvm_neocpu.relay_passes.planar.depth import Depth, shifted
+from tvm_neocpu.relay_passes.planar.depth import shifted
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views, constant_map, map_axis
+from tvm_neocpu.topi.image.depth import Depth
 
 Rule = Callable[[Views, relax.Call], relax.Expr | None]
 

@@ -20,8 +20,9 @@ from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
-from tvm_neocpu.relay_passes.planar.depth import Depth, shifted
+from tvm_neocpu.relay_passes.planar.depth import shifted
 from tvm_neocpu.relay_passes.planar.view import Views
+from tvm_neocpu.topi.image.depth import Depth
 
 
 def conv3d_transpose(views: Views, call: relax.Call) -> relax.Expr | None:

@@ -21,9 +21,13 @@ SEQUENCE, VOLUME = 3, 5
 
 @dataclass
 class Views:
-    """The feature maps that stand for tensors of a region, by the variables of these tensors."""
+    """The feature maps that stand for tensors of a region, by the variables of these tensors.
+
+    ``rounded``: whether layers are to multiply bf16.
+    """
 
     scope: Scope
+    rounded: bool = False
     maps: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
     def has(self, tensor: relax.Expr) -> bool:

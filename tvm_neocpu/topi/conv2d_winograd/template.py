@@ -26,7 +26,12 @@ from tvm_neocpu.topi.conv2d_winograd.definition import (
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.math.half_precision import widened
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import cut_at_borders, inline_padding, place_padding
+from tvm_neocpu.topi.schedule.pad import (
+    cut_at_borders,
+    finds_images_in,
+    inline_padding,
+    place_padding,
+)
 from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 from tvm_neocpu.topi.tir.tiles.drop_tiles import drop_unneeded
@@ -179,7 +184,8 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
 
     An image that outgrows L2 is padded in a copy, chunk by chunk: the copy is read in order, tiles
     are not (Zen 5, 1 MiB of L2: 64x224x224 5.8 ms, without the copy 7.0; 64x56x56 319 us, without
-    it 306).
+    it 306). Of a volume's images each would be copied once for each tap (Emerald Rapids, R3D-18's
+    layers of 64 and 128 channels: without the copies 1.03 to 1.17).
     """
     conv, apart = geometry.conv, geometry.packs_apart
     unit, data_unit = cpu.unit(geometry.factor_type), cpu.unit(conv.types.data)
@@ -192,7 +198,8 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     sch.reorder(i, ty, tx, cv, u, v, cl)
     if apart:
         steps.parallel_fused(sch, *outer, i, ty)
-    if not geometry.packs_by_block and (apart or conv.in_bytes <= cpu.l2):
+    copied = conv.in_bytes > cpu.l2 and not finds_images_in(sch, PAD)
+    if not geometry.packs_by_block and (apart or not copied):
         inline_padding(sch, PAD)
     steps.unroll_all(sch, u, v)
     steps.vectorize_lanes(sch, cl, unit)

@@ -7,6 +7,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
 from tvm_neocpu.core.machine.cpu import VectorUnit
+from tvm_neocpu.topi.image.depth import finds_images
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, is_computed, take_parts
 from tvm_neocpu.topi.tir.tiles.parts_by_address import copy_by_address
@@ -15,6 +16,8 @@ from tvm_neocpu.topi.tir.tiles.parts_by_address import copy_by_address
 Padding = tuple[int, int, int, int]
 # Of (N, C, H, W); blocked feature maps have a vector of channels behind that.
 PLAIN_RANK = 4
+# Marks the stage that pads a volume's images.
+IMAGES_KEY = "neocpu.images"
 # s_tir::attr::pragma_loop_partition_hint
 LOOP_PARTITION_HINT = "pragma_loop_partition_hint"
 
@@ -33,13 +36,15 @@ def pad_spatial(
     The result has at least ``at_least`` rows and columns, so that tiles may overhang the output.
     It has every channel of a block ``repeat`` times, and ``parts`` narrower blocks for each block.
     Returns ``data`` where there is nothing to do, unless a prologue computes it: that needs the
-    stage as its place.
+    stage as its place. Images of a volume are found in the loop that reads them: LLVM makes two
+    loops of it, one for images of zeros.
     """
     top, left, bottom, right = padding
     height, width = int(data.shape[2]), int(data.shape[3])
     rows = max(height + top + bottom, at_least[0])
     cols = max(width + left + right, at_least[1])
-    if (rows, cols) == (height, width) and repeat == parts == 1 and not is_computed(data):
+    in_place = finds_images(data) or not is_computed(data)
+    if (rows, cols) == (height, width) and repeat == parts == 1 and in_place:
         return data
     lanes = [int(extent) // parts for extent in data.shape[4:]]
 
@@ -51,7 +56,14 @@ def pad_spatial(
         return inside_or((y, x), (top, left), (height, width), (rows, cols), pixel, value)
 
     shape = (data.shape[0], data.shape[1] * parts, rows, cols, *(width * repeat for width in lanes))
-    return te.compute(shape, padded, name=name)
+    attrs = {IMAGES_KEY: 1} if finds_images(data) else {}
+    return te.compute(shape, padded, name=name, attrs=attrs)
+
+
+def finds_images_in(sch: Schedule, name: str) -> bool:
+    """Whether the stage pads the images of a volume, side by side, as their places say."""
+    pad = steps.find_block(sch, name)
+    return pad is not None and IMAGES_KEY in sch.get(pad).annotations
 
 
 def inside_or(

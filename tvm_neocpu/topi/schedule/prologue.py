@@ -15,6 +15,7 @@ from tvm.ir import Expr
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
+from tvm_neocpu.topi.image.depth import PLACES_KEY, WINDOWS
 from tvm_neocpu.topi.schedule import steps
 
 PROLOGUE, PARTS_KEY = "prologue", "neocpu.prologue_parts"
@@ -56,9 +57,10 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Ten
 def is_computed(data: te.Tensor) -> bool:
     """Whether a template's data come from a computation, such as a prologue, not from memory.
 
-    Computed tensors have one class of operation, stored ones several.
+    Computed tensors have one class of operation, stored ones several. What only finds the place of
+    stored data computes none.
     """
-    return isinstance(data.op, te.ComputeOp)
+    return isinstance(data.op, te.ComputeOp) and PLACES_KEY not in data.op.attrs
 
 
 def inline_prologue(sch: Schedule) -> None:
@@ -66,6 +68,9 @@ def inline_prologue(sch: Schedule) -> None:
 
     # prologue = max(x * s + t, 0); pad = prologue or 0  ->  pad = max(x * s + t, 0) or 0
     """
+    windows = steps.find_block(sch, WINDOWS)
+    if windows is not None:
+        sch.compute_inline(windows)
     prologue = steps.find_block(sch, PROLOGUE)
     if prologue is None:
         return
