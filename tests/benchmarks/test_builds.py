@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "builds.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "networks" / "builds.py"
 
 
 def test_a_small_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.model_zoo.builder import GraphBuilder
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "call_orders.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "groups" / "call_orders.py"
 SHAPE = (1, 8, 12, 12)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tvm_neocpu.folded_network import open_onnx
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "layers"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.tuning.database.log import load_log
 from tvm_neocpu.tuning.tasks import tasks_of
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "layers"
 SHAPES = {"data": (1, 8, 6, 6)}
 EXTENT = {"most": 9, "within": 1.5, "sample": 3}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fused_blocks.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "groups" / "fused_blocks.py"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fused_bounds.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "groups" / "fused_bounds.py"
 WIDE = ConvWorkload(1, 64, 224, 224, 64, (3, 3), padding=(1, 1, 1, 1))
 WINOGRAD = WinogradConfig(8, 16, tile=4, reg_n=3, reg_m=2, th_bn=2)
 

@@ -17,7 +17,7 @@ from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind
 from tvm_neocpu.topi.fused_block import cost
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "group_profiles.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "groups" / "group_profiles.py"
 SHAPE = (1, 8, 14, 14)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "plans"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("openvino")
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "neighbour.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "networks" / "neighbour.py"
 
 
 def test_a_small_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

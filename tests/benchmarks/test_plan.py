@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "plan.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "plans" / "plan.py"
 
 
 def report(error: float = 0.1, gain: float = 1.02, quartiles: tuple[float, float] = (1.0, 1.1)):

@@ -6,7 +6,7 @@ import json
 import runpy
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "schedule.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "plans" / "schedule.py"
 
 
 def test_a_network_in_both_files(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "single_layers.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "layers" / "single_layers.py"
 
 
 @pytest.fixture

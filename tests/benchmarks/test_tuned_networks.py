@@ -14,7 +14,7 @@ import pytest
 
 from tvm_neocpu.core.errors import NeoCpuError
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "networks"
 
 
 @pytest.fixture

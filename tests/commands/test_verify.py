@@ -15,7 +15,9 @@ from tvm_neocpu.commands import verify
 from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.verify import engines
 from tvm_neocpu.contrib.verify.first_deviation import ending_at, first_deviation
+from tvm_neocpu.core.accuracy.precision import HALF_DTYPES
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.frontend.reading.half_metadata import asked_half
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -37,6 +39,35 @@ def test_a_right_network(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> 
     (output,) = network["outputs"]
     assert output["output"] == "out" and output["error"] < 1e-4 and not output["differs"]
     assert network["first_deviation"] is None
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
+def test_lower_precision_is_compared_with_the_files_own(
+    precision: str,
+    tiny_file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Parts of the network ask for half precision, too; what was chosen for all of it has none."""
+    compiled: list[onnx.ModelProto] = []
+
+    def ours(model: onnx.ModelProto, inputs: Arrays, **_: object) -> Sequence[NDArray[np.float32]]:
+        compiled.append(model)
+        return [found * np.float32(1.1) for found in engines.run_reference(model, inputs)]
+
+    monkeypatch.setattr(verify, "_ours", ours)
+    np.savez("data.npz", data=np.random.default_rng(0).normal(size=(4, 8, 6, 6)).astype("float32"))
+    words = ["--precision", precision, "--target", "llvm", "-mcpu=znver4"]
+    words += ["--accuracy-data", "data.npz"] if precision == "int8" else []
+    assert verify.main([tiny_file, *words]) == 0, "a tenth is no fault in lower precision"
+    assert verify.main([tiny_file, *words, "--tolerance", "0.05"]) == verify.DIFFERS
+    said = capsys.readouterr().out
+    if precision == "int8":
+        assert "QuantizeLinear" in {node.op_type for node in compiled[0].graph.node}
+        assert len(compiled) == 2 and "chosen for the whole network" in said
+    else:
+        assert {asked_half(model) for model in compiled} == {HALF_DTYPES[precision]}
+        assert len(compiled) > 2 and "the first operation that deviates is Conv" in said
 
 
 def test_a_batch_that_the_file_does_not_have(

@@ -1,6 +1,6 @@
 """Sessions replayed from exhaustive logs: who finds the best config, after how many measurements?
 
-`benchmarks/exhaustive_layers.py` wrote both logs, on one thread, other processes stopped.
+`benchmarks/layers/exhaustive_layers.py` wrote both logs, on one thread, other processes stopped.
 
 MobileNet-v2, five depthwise layers, Zen 3 (AMD EPYC Milan), in two runs. The younger one has all
 1118 candidates that the cost model predicts below 2.8 times the best prediction, the older one the

@@ -2,7 +2,7 @@
 
 Compares every output with ONNX Runtime's, on random inputs or those of `--input`. Where one differs
 by more than the tolerance, the network is halved until the first operation that deviates is found.
-The exit code is 1 then.
+The exit code is 1 then. With `--precision` the reference stays in the file's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import onnx
 from rich.table import Table
 
 from tvm_neocpu.commands.shared import cli, disk, networks
-from tvm_neocpu.contrib.peers.compare import TOLERANCE
+from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision
+from tvm_neocpu.contrib.peers.compare import BF16_TOLERANCE, TOLERANCE
 from tvm_neocpu.contrib.peers.quantised import expected_outputs
 from tvm_neocpu.contrib.verify import engines
 from tvm_neocpu.contrib.verify.compare_outputs import (
@@ -26,6 +27,7 @@ from tvm_neocpu.contrib.verify.compare_outputs import (
     check_outputs,
 )
 from tvm_neocpu.contrib.verify.first_deviation import Deviation, first_deviation
+from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.frontend.reading.at_shapes import at_shapes
 from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
 from tvm_neocpu.runtime.files.module_info import TensorInfo
@@ -48,31 +50,45 @@ def _verify(argv: list[str]) -> int:
     disk.check_writable(options.json)
     ours = partial(_ours, target=cli.target_text(options.target, flags))
     with cli.logs_of(options):
-        report = [_checked(spec, options, ours) for spec in options.models]
+        report = [_checked(spec, options, flags, ours) for spec in options.models]
     disk.write_report(options.json, {"networks": report})
     differs = any(output["differs"] for network in report for output in network["outputs"])
     return DIFFERS if differs else 0
 
 
-def _checked(spec: str, options: argparse.Namespace, ours: Engine) -> dict[str, Any]:
+def _checked(
+    spec: str, options: argparse.Namespace, flags: Sequence[str], ours: Engine
+) -> dict[str, Any]:
     """Compare one network's outputs, print what was found, and give it as JSON."""
     name, model = cli.load_network(spec)
     infos = _tensors(model, options.shape)
-    model = at_shapes(model, {info.name: info.shape for info in infos})
+    shapes = {info.name: info.shape for info in infos}
+    model = at_shapes(model, shapes)
     inputs = networks.inputs_for(infos, options.input, options.seed)
-    tolerance = options.tolerance or _tolerance(model, inputs)
-    checks = check_outputs(model, inputs, ours, _reference, tolerance)
+    tolerance = options.tolerance or _tolerance(model, inputs, options.precision)
+    compiled, chosen = in_precision(name, model, shapes, options, flags)
+
+    def whole(_: onnx.ModelProto, inputs: Arrays) -> Sequence[Any]:
+        return ours(compiled, inputs)
+
+    checks = check_outputs(model, inputs, whole, _reference, tolerance)
     _show(name, checks)
-    deviation = None
-    if any(check.differs for check in checks):
-        deviation = first_deviation(
-            model, inputs, ours, _reference, tolerance, partial(print, flush=True)
-        )
-        print(f"{name}: {_said(deviation)}")
+    if not any(check.differs for check in checks):
+        return _as_json(name, checks, None)
+    if chosen is not None:
+        print(f"{name}: precision was chosen for the whole network, no part of it is compared")
+        return _as_json(name, checks, None)
+    # What a model says of half precision its parts say, too; ONNX Runtime does not read it.
+    deviation = first_deviation(
+        compiled, inputs, ours, _reference, tolerance, partial(print, flush=True)
+    )
+    print(f"{name}: {_said(deviation)}")
     return _as_json(name, checks, deviation)
 
 
-def _tolerance(model: onnx.ModelProto, inputs: Arrays) -> float:
+def _tolerance(model: onnx.ModelProto, inputs: Arrays, precision: str) -> float:
+    if precision != FP32:
+        return BF16_TOLERANCE
     expected = expected_outputs(model, inputs)
     return TOLERANCE if expected is None else expected.tolerance
 
@@ -131,8 +147,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tolerance",
         type=cli.positive_number,
-        help=f"of the largest value (default: {TOLERANCE:.0e}; for a quantised network twice what "
-        "ONNX Runtime's own ways to run it differ by)",
+        help=f"of the largest value (default: {TOLERANCE:.0e}; {BF16_TOLERANCE} in another "
+        "--precision; for a quantised network twice what ONNX Runtime's own ways to run it differ "
+        "by)",
     )
+    add_precision_options(parser)
     cli.add_json_option(parser)
     return parser

@@ -1,4 +1,4 @@
-"""Options for precision, which `compile`, `tune`, `explain` and `profile` share."""
+"""Options for precision, which `compile`, `tune`, `explain`, `profile` and `verify` share."""
 
 from __future__ import annotations
 

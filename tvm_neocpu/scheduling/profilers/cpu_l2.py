@@ -10,7 +10,8 @@ Each core takes bands that follow each other, and keeps the rows that two of the
 groups do (`topi/fused_block`): computing and traffic have the halos of as many bands as there are
 cores. There are at least that many bands where the rows allow it, and weights that a core's L2 does
 not keep come from L3 for each band. A group of one operation streams where it does not fit; a fused
-group must fit L2. `benchmarks/group_profiles.py` compares these prices with measured kernels.
+group must fit L2. `benchmarks/groups/group_profiles.py` compares these prices with measured
+kernels.
 """
 
 from __future__ import annotations

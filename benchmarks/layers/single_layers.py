@@ -1,7 +1,8 @@
 """Single layers against ONNX Runtime: which are below 0.8 of its speed?
 
-    TVM_NUM_THREADS=1 python benchmarks/single_layers.py --save DIR
-    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/single_layers.py --load DIR [--before OTHER]
+    TVM_NUM_THREADS=1 python benchmarks/layers/single_layers.py --save DIR
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/layers/single_layers.py \
+        --load DIR [--before OTHER]
 
 The layers are those of `layer_table.py`. `--save` compiles all of them, `--load` times what was
 compiled, so that nothing else runs while the machine is kept quiet. `--before` times another

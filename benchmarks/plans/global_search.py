@@ -1,6 +1,6 @@
 """How long the global search takes, whether it proves its optimum, and what it gains over greedy.
 
-    python benchmarks/global_search.py --json benchmarks/results/global_search.json
+    python benchmarks/plans/global_search.py --json benchmarks/results/global_search.json
 
 The cost model predicts every time of a plan. No kernel runs, so any target can be given. The greedy
 plan takes each convolution's fastest scheme and the best layouts for the joins between them.
@@ -205,7 +205,7 @@ def markdown(results: list[Result], report: dict[str, Any]) -> str:
     machine = report["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
     return (
-        f"# Global search\n\n`python benchmarks/global_search.py`, {report['time']}, commit "
+        f"# Global search\n\n`python benchmarks/plans/global_search.py`, {report['time']}, commit "
         f"{report['commit']}.\nMachine: {machine['model']}, {machine['cores']} cores, load "
         f"{machine['load']:.1f}; target {machine['target']}, {report['threads']} threads; "
         f"{versions}.\n\n{lines}\n\n{NOTE[0].upper()}{NOTE[1:]}.\n"

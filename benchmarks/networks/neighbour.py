@@ -1,6 +1,6 @@
 """What a busy neighbour costs: a session and its peers, alone and beside a process that spins.
 
-    python benchmarks/neighbour.py resnet18 resnet50 --json neighbour.json
+    python benchmarks/networks/neighbour.py resnet18 resnet50 --json neighbour.json
 
 Each engine has a process of its own and all cores. All engines run alone for some rounds, then as
 many beside one process that computes without a pause, then alone again. Engines take turns, because

@@ -1,6 +1,7 @@
 """Whether a module for any batch is as fast as a build for each batch: ratios, interleaved.
 
-    TVM_NUM_THREADS=2 python benchmarks/open_batch.py resnet50 mobilenet_v2 --batches 1 2 3 4 7 8
+    TVM_NUM_THREADS=2 python benchmarks/networks/open_batch.py resnet50 mobilenet_v2 \
+        --batches 1 2 3 4 7 8
 
 Prints, for each batch, milliseconds of the module for any batch, of the build for that batch, and
 their ratio: the median over rounds of the ratio of the fastest runs in a round.

@@ -1,6 +1,6 @@
 """Does the sum that the search predicts agree with the network that is built?
 
-    python benchmarks/predicted_sums.py resnet18 googlenet --json predicted_sums.json
+    python benchmarks/plans/predicted_sums.py resnet18 googlenet --json predicted_sums.json
 
 For each network two plans: the one that a build takes (``ours``), and one with random schemes at
 half of its convolutions (``other``). Kernels, pools and joins are timed as tune times them: those

@@ -1,8 +1,9 @@
 """Tuned over untuned networks: both built, run in turns, each in a fresh process.
 
-    python benchmarks/tuned_networks.py --threads 1 --time-budget 300 --output benchmarks/results/F
-    python benchmarks/tuned_networks.py resnet50 mobilenet_v2 --threads 2 --time-budget 300 \
-        --output benchmarks/results/tuned_2_threads_zen3.json
+    python benchmarks/networks/tuned_networks.py --threads 1 --time-budget 300 \
+        --output benchmarks/results/F
+    python benchmarks/networks/tuned_networks.py resnet50 mobilenet_v2 --threads 2 \
+        --time-budget 300 --output benchmarks/results/tuned_2_threads_zen3.json
 
 Without names: the whole zoo. Each network is tuned from an empty database of its own (`tune
 --time-budget`), then built without records and with that log. PAIRS times or more both builds start
@@ -21,8 +22,10 @@ Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU of this inst
 
 On a machine that is idle for minutes only, sessions may run beside other work and the builds later:
 
-    python benchmarks/tuned_networks.py resnet50 --folder kept --later --output F   tunes, builds
-    python benchmarks/tuned_networks.py resnet50 --folder kept --output F           runs both builds
+    # tunes, builds
+    python benchmarks/networks/tuned_networks.py resnet50 --folder kept --later --output F
+    # runs both builds
+    python benchmarks/networks/tuned_networks.py resnet50 --folder kept --output F
 
 `--folder` keeps logs and builds, of one thread count and one target; what is there is taken again.
 """

@@ -1,6 +1,6 @@
 """What a candidate of the tuner costs before it is timed: seconds of CPU time by phase.
 
-    python benchmarks/candidate_rate.py resnet18 --stand-ins 4 --json rate.json
+    python benchmarks/layers/candidate_rate.py resnet18 --stand-ins 4 --json rate.json
 
 Stand-ins as `tune` builds them, in this process, one after another, with an empty store of kernels:
 each has a new config for every layer where it fits. CPU time holds on a busy machine, too (a core

@@ -1,6 +1,6 @@
 """Times every candidate of some layers inside a network, for replays: who finds the best how soon?
 
-    python benchmarks/exhaustive_layers.py mobilenet_v2 --log all.log \
+    python benchmarks/layers/exhaustive_layers.py mobilenet_v2 --log all.log \
         --layer "192x28x28->192 3x3 p1 depthwise" --layer "320x7x7->1280 1x1"
 
 Layers must have ends that nothing ties (`tuning/in_network/rounds/stand_ins.py`): each round
@@ -18,8 +18,10 @@ others is, with a confidence of 95 %.
 
 Compiling takes longer than timing, and may run beside other work:
 
-    python benchmarks/exhaustive_layers.py resnet50 ... --log all.log --compile      kernels alone
-    python benchmarks/exhaustive_layers.py resnet50 ... --log all.log --slots 90     times them
+    # kernels alone
+    python benchmarks/layers/exhaustive_layers.py resnet50 ... --log all.log --compile
+    # times them
+    python benchmarks/layers/exhaustive_layers.py resnet50 ... --log all.log --slots 90
 
 `--compile` leaves the kernels in the store of this user and times nothing. With `--slots 90` a
 process holds 90 rounds before it times one. `--again 10` reads the ten best of each layer again:

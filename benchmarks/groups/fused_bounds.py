@@ -1,6 +1,7 @@
 """What could a group of layers gain at most? Its layers in the network against the same in L2.
 
-    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/fused_bounds.py vgg16 resnet50 --json out.json
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/groups/fused_bounds.py vgg16 resnet50 \
+        --json out.json
 
 A group saves the time in which its layers wait for each other's maps. So each layer of a chain is
 timed twice:

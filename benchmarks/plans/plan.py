@@ -1,7 +1,7 @@
 """One Markdown page from the reports of `python -m tvm_neocpu.bench plan`, one report per network.
 
     python -m tvm_neocpu.bench plan resnet50 --json benchmarks/results/plan_resnet50.json
-    python benchmarks/plan.py
+    python benchmarks/plans/plan.py
 
 The second line reads benchmarks/results/plan_*.json, or the files given, and writes
 benchmarks/results/plan.md. The exit code is 1 if a prediction is off by more than LIMIT, or if a

@@ -1,7 +1,8 @@
 """`precision="auto"` against fp32: the same networks, built both ways, in fresh processes in turns.
 
-    python benchmarks/auto_precision.py build FOLDER [NETWORK...]
-    python benchmarks/auto_precision.py time FOLDER -o benchmarks/results/auto_1_thread_zen4.json
+    python benchmarks/networks/auto_precision.py build FOLDER [NETWORK...]
+    python benchmarks/networks/auto_precision.py time FOLDER -o \
+        benchmarks/results/auto_1_thread_zen4.json
 
 ``build`` chooses with normal values as data (text lines and pages for RapidOCR's networks) and
 writes the files; ``time`` runs them, each in a process of its own, fp32 and auto in turns.
@@ -77,7 +78,7 @@ def _network(name: str) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
             {key: rng.standard_normal(shape).astype("float32") for key, shape in shapes.items()}
             for _ in range(SAMPLES)
         ]
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
     from ocr import DETECT, READ, line_samples, page, page_samples, random_lines, reader
 
     engine = reader(ours=False)

@@ -1,4 +1,6 @@
-"""The paper's experiment on its networks: `python benchmarks/schedule.py [--machine M] [NETWORK]`.
+"""The paper's experiment on its networks.
+
+    python benchmarks/plans/schedule.py [--machine M] [NETWORK]
 
 Writes benchmarks/results/schedule_<machine>.json and .md. Nothing is measured: the profilers'
 formulas price every schedule, so the result is the same on every machine (for `this-cpu`, on every

@@ -1,6 +1,6 @@
 """Cold builds: seconds of `relay.build` by network, and what memory it takes beside the weights.
 
-    python benchmarks/builds.py resnet50 densenet121 --json builds.json
+    python benchmarks/networks/builds.py resnet50 densenet121 --json builds.json
 
 Each network is built in a process of its own, with an empty cache folder. Seconds begin when the
 ONNX module has been imported, and contain what `relay.build` imports of this package at its first
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1, help="the fastest one counts")
     parser.add_argument("--json", type=Path, metavar="F")
     parser.add_argument(SESSION, action="store_true", help="of the network's file")
-    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1], metavar="DIR")
+    parser.add_argument("--source", type=Path, default=Path(__file__).parents[2], metavar="DIR")
     options = parser.parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory(prefix="neocpu-") as bytecode:

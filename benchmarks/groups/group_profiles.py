@@ -1,6 +1,7 @@
 """Each group of a network, measured and predicted: layer by layer, and as one function.
 
-    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/group_profiles.py mobilenet_v2 --json out.json
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/groups/group_profiles.py mobilenet_v2 \
+        --json out.json
 
 Both builds run under one plan in one process, in turns; every call is timed inside the network.
 Beside each time stand those that two models predict:

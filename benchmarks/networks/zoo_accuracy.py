@@ -1,7 +1,7 @@
 """What lower precision costs in accuracy over the zoo: SQNR by layer and at the output, top-1.
 
-    python benchmarks/zoo_accuracy.py -o benchmarks/results/zoo_accuracy_zen4.json
-    python benchmarks/zoo_accuracy.py resnet18 vgg16 --ways int8 auto --size 224 -o FILE
+    python benchmarks/networks/zoo_accuracy.py -o benchmarks/results/zoo_accuracy_zen4.json
+    python benchmarks/networks/zoo_accuracy.py resnet18 vgg16 --ways int8 auto --size 224 -o FILE
 
 Reference is ONNX Runtime in fp32; outputs are those of the compiled module. Errors by layer are of
 the same numbers in exact arithmetic, errors of the layers before included.

@@ -1,7 +1,8 @@
 """Networks with groups of layers against the same networks layer by layer, interleaved.
 
-    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/fused_blocks.py mobilenet_v2 mnasnet1_0
-    TVM_NUM_THREADS=2 python benchmarks/fused_blocks.py mobilenet_v2 --json fused_2_threads.json
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/groups/fused_blocks.py mobilenet_v2 mnasnet1_0
+    TVM_NUM_THREADS=2 python benchmarks/groups/fused_blocks.py mobilenet_v2 \
+        --json fused_2_threads.json
 
 Both builds run under one plan in one process, in turns. For each network: the groups' functions,
 median milliseconds of either build, and the median over rounds of layer by layer over fused, with

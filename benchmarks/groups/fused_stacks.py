@@ -1,7 +1,8 @@
 """Stacks of dense convolutions as one function against the same layers one by one, in turns.
 
-    TVM_NUM_THREADS=1 python benchmarks/fused_stacks.py vgg16 unet --save DIR
-    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/fused_stacks.py vgg16 unet --load DIR --json F
+    TVM_NUM_THREADS=1 python benchmarks/groups/fused_stacks.py vgg16 unet --save DIR
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/groups/fused_stacks.py vgg16 unet \
+        --load DIR --json F
 
 Layers alone in a loop, under those schemes that the cost model finds fastest and that fit each
 other. Each stack is timed in several bands, those first that the model finds fastest, whether L2

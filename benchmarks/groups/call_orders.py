@@ -1,6 +1,7 @@
 """Networks in the order of the smallest arena against the same networks in file order, in turns.
 
-    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/call_orders.py nasnet_a_large --json out.json
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/groups/call_orders.py nasnet_a_large \
+        --json out.json
 
 Both builds have the same kernels, and both arenas are placed tightly: only the order of the calls
 differs. For each network: bytes of both arenas and of the largest live sets, median milliseconds of

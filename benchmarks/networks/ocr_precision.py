@@ -1,7 +1,7 @@
 """What RapidOCR's pipeline reads and finds in lower precision: texts and boxes beside fp32's.
 
-    python benchmarks/ocr_precision.py -o benchmarks/results/ocr_precision_zen4.json
-    python benchmarks/ocr_precision.py --texts auto:0.01 auto:0.02 --boxes auto -o FILE
+    python benchmarks/networks/ocr_precision.py -o benchmarks/results/ocr_precision_zen4.json
+    python benchmarks/networks/ocr_precision.py --texts auto:0.01 auto:0.02 --boxes auto -o FILE
 
 A hundred rendered lines at the widths that the pipeline gives them, and eight pages. The layers are
 chosen for this CPU; ONNX Runtime computes what was chosen in exact arithmetic, so that lines of any
@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 from ocr import (
     DETECT,
     READ,
