@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 # Max relative error of a predicted time.
 LIMIT = 0.15
 HEADINGS = (

@@ -21,7 +21,7 @@ from tvm_neocpu.contrib.provenance import commit
 from tvm_neocpu.contrib.schedule.as_json import as_json
 
 NETWORKS = ("vgg16", "resnet50", "resnet152", "inception_v3", "densenet121", "nasnet_a_mobile")
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

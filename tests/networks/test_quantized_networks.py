@@ -62,6 +62,24 @@ NETWORKS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         }""",
         {"w0": (12, 4, 3, 3), "b0": (12,), "w1": (8, 8, 1, 3)},
     ),
+    "volumes": (
+        """g (float[2,3,5,9,8] x) => (float[2,16,3,9,8] y) {
+            a = Conv<kernel_shape=[3,3,3], pads=[1,1,1,1,1,1]>(x, w0, b0)
+            b = Relu(a)
+            c = Conv<kernel_shape=[3,1,1], pads=[2,0,0,2,0,0], dilations=[2,1,1]>(b, w1)
+            d = Add(c, b)
+            e = Conv<kernel_shape=[2,1,3], pads=[0,0,1,0,0,1], group=4>(d, w2)
+            f = Relu(e)
+            y = Conv<kernel_shape=[3,3,3], pads=[2,1,1,0,1,1], strides=[2,1,1]>(f, w3)
+        }""",
+        {
+            "w0": (16, 3, 3, 3, 3),
+            "b0": (16,),
+            "w1": (16, 16, 3, 1, 1),
+            "w2": (16, 4, 2, 1, 3),
+            "w3": (16, 16, 3, 3, 3),
+        },
+    ),
     "pools and dense layers": (
         """g (float[2,4,12,12] x) => (float[2,10] y) {
             a = Conv<kernel_shape=[3,3], pads=[1,1,1,1], dilations=[1,1]>(x, w0, b0)

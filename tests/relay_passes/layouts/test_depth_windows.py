@@ -66,6 +66,7 @@ def gather(images: list[int], axis: int = 0) -> Build:
 
 OTHERS: dict[str, Build] = {
     "images out of step": gather([0, 3, 1]),
+    "images out of bounds": gather([-1, 0, 1]),
     "channels": gather([0, 1], axis=1),
     "another reshape": lambda b, x: relax.op.reshape(x, (6, 2, 2, 15)),
     "no gather": lambda b, x: relax.op.reshape(x, (3, 8, 3, 5)),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tvm
 from onnx_net import Net, check
+from quantized_onnx import QDQ, QOPERATOR, network, quantized
 from tvm import relax
 
 from tvm_neocpu import relay
@@ -223,6 +224,20 @@ def test_blocks_flow_from_one_convolution_to_the_next(case: str, transforms: int
     graph = ExtractConvGraph(CPU)(mod)
     altered = apply_plan(mod, choose_plan(graph, CPU), CPU)
     assert count_transforms(altered) <= transforms
+
+
+@pytest.mark.parametrize("form", [QDQ, QOPERATOR])
+def test_quantised_volumes_are_images_too(form: object) -> None:
+    """Weights that a file has as codes, one scale a filter; integers remain of the layers."""
+    graph = """g (float[1,8,4,6,6] x) => (float[1,16,4,6,6] y) {
+        a = Conv<kernel_shape=[3,3,3], pads=[1,1,1,1,1,1]>(x, w)
+        b = Relu(a)
+        y = Conv<kernel_shape=[3,1,1], pads=[1,0,0,1,0,0]>(b, v)
+    }"""
+    drawn = network(graph, w=(16, 8, 3, 3, 3), v=(16, 16, 3, 1, 1))
+    mod = fold(relay.frontend.from_onnx(quantized(drawn, form=form, per_channel=True))[0], CPU)
+    assert len(ExtractConvGraph(CPU)(mod).convs) == 2
+    assert {str(w.types) for w in ExtractConvGraph(CPU)(mod).workloads} == {"uint8 x int8"}
 
 
 def test_what_is_not_over_maps_keeps_its_tensor() -> None:

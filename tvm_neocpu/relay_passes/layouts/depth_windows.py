@@ -66,11 +66,13 @@ def read_side_by_side(
 
 
 def takes_images(value: relax.Expr | None) -> bool:
-    """Whether a call gathers images by constant numbers."""
+    """Whether a call gathers images by constant numbers, none of which is out of bounds."""
     if op_name(value) != TAKE or value.attrs.axis is None or int(value.attrs.axis) != IMAGES:
         return False
-    images = array_of(value.args[1])
-    return images is not None and images.ndim == 1 and len(static_shape(value) or ()) in (4, 5)
+    shape, images = static_shape(value.args[0]), array_of(value.args[1])
+    if shape is None or len(shape) not in (4, 5) or images is None or images.ndim != 1:
+        return False
+    return images.size > 0 and images.min() >= 0 and images.max() < shape[IMAGES]
 
 
 def is_stack(value: relax.Expr | None) -> bool:

@@ -23,6 +23,7 @@ from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
 from tvm_neocpu.relay_passes.planar.depth import shifted, windows
+from tvm_neocpu.relay_passes.planar.filters import Filters, read_filters
 from tvm_neocpu.relay_passes.planar.view import Views
 from tvm_neocpu.topi.image.depth import Depth
 
@@ -60,12 +61,12 @@ def _row_kernel(views: Views, weight: relax.Expr, shape: tuple[int, ...]) -> rel
 
 def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     """``(N, C, D, H, W) * (K, C / groups, T, R, S) -> (N * OD, K, OH, OW)``, W constant."""
-    attrs, weight = call.attrs, array_of(call.args[1])
+    attrs, filters = call.attrs, read_filters(views, call.args[1])
     if (str(attrs.data_layout), str(attrs.kernel_layout)) != ("NCDHW", "OIDHW"):
         return None
-    if weight is None or dtype_of(call) not in FOLDED or static_shape(call) is None:
+    if filters is None or dtype_of(call) not in FOLDED or static_shape(call) is None:
         return None
-    shape = static_shape(call.args[0])
+    shape, weight = static_shape(call.args[0]), filters.array
     if shape is None:
         return None
     strides, padding = ints(attrs.strides), ints(attrs.padding)
@@ -89,15 +90,15 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     taps = weight.shape[2]
     depth = Depth(shape[0], shape[2], static_shape(call)[2], taps, stride, dilation, front)
     if int(attrs.groups) > 1:
-        return _tap_by_tap(views, data, weight, depth, images)
-    if _adds_up(views, weight, stride):
+        return _tap_by_tap(views, data, filters, depth, images)
+    if filters.coded is None and _adds_up(views, weight, stride):
         return _sums_of_taps(views, data, weight, depth, images)
     # (K, C, T, R, S) -> (K, T * C, R, S)
-    filters = weight.swapaxes(1, 2).reshape(len(weight), -1, *weight.shape[3:])
+    side_by_side = weight.swapaxes(1, 2).reshape(len(weight), -1, *weight.shape[3:])
     # Products of bf16 read words, which a kernel without a border has no copy of.
     in_memory = views.rounded and not any((top, left, bottom, right))
     whole = windows(views, data, depth, in_memory)
-    return images(whole, constant_of(filters, dtype_of(call)))
+    return images(whole, filters.arranged(views, side_by_side))
 
 
 def _adds_up(views: Views, weight: Array, stride: int) -> bool:
@@ -144,7 +145,7 @@ def _sums_of_taps(
 
 
 def _tap_by_tap(
-    views: Views, data: relax.Expr, weight: Array, depth: Depth, images: Images
+    views: Views, data: relax.Expr, filters: Filters, depth: Depth, images: Images
 ) -> relax.Expr:
     """With groups, which windows would tear apart: each tap is a convolution of its own."""
     emit = views.scope.emit
@@ -152,7 +153,7 @@ def _tap_by_tap(
         emit(
             images(
                 emit(shifted(views, data, depth, tap)),
-                constant_of(weight[:, :, tap], dtype_of(data)),
+                filters.arranged(views, filters.array[:, :, tap]),
             )
         )
         for tap in range(depth.taps)

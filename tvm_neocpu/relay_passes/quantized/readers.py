@@ -24,6 +24,7 @@ MOVES = frozenset(
         "reshape",
         "squeeze",
         "strided_slice",
+        "take",
         "tile",
     )
 )

@@ -24,7 +24,8 @@ from tvm_neocpu.frontend.converters.quantized.quantize import (
 )
 
 _FLOAT = "float32"
-_IMAGE_RANK = 4
+# Images and volumes.
+_RANKS = (4, 5)
 
 
 def qlinear_conv(node: Node) -> relax.Expr:
@@ -32,7 +33,7 @@ def qlinear_conv(node: Node) -> relax.Expr:
 
     Exact sums in int32 by plain arithmetic where scales or zero points are computed.
     """
-    scales = _known_scales(node) if node.rank == _IMAGE_RANK else None
+    scales = _known_scales(node) if node.rank in _RANKS else None
     if scales is None:
         return integer_arithmetic.qlinear_conv(node)
     inputs = [_real(node, (0, 1, 2)), _real(node, (3, 4, 5), axis=0)]
