@@ -15,7 +15,13 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
-from tvm_neocpu.relay_passes.layouts.slices import Range, read_slice, slice_of
+from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, read_slice, slice_of
+from tvm_neocpu.relay_passes.operators.quantize import (
+    DEQUANTIZE,
+    QUANTIZE,
+    dequantize,
+    quantize,
+)
 from tvm_neocpu.relay_passes.planar.depth import shifted
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views, constant_map, map_axis
 from tvm_neocpu.topi.image.depth import Depth
@@ -30,15 +36,21 @@ def _unary(views: Views, call: relax.Call) -> relax.Expr | None:
 
 
 def _binary(views: Views, call: relax.Call) -> relax.Expr | None:
-    """Of tensors of one shape, or of one tensor and a constant that broadcasts over it."""
+    """Of tensors of one shape, or of one tensor and what broadcasts over it: a constant, or one
+    value for each channel.
+    """
     shape = static_shape(call)
     operands = []
     for argument in call.args:
-        resolved = views.scope.resolve(argument)
+        resolved, own = views.scope.resolve(argument), static_shape(argument)
         if shape is not None and isinstance(resolved, GenericConst):
             operands.append(constant_map(resolved, len(shape)))
+        elif own == shape:
+            operands.append(views.map_of(argument))
+        elif own is not None and own == (1, *own[1:2], *[1] * (len(shape or ()) - 2)):
+            operands.append(views.scope.emit(relax.op.reshape(argument, (*own[:2], 1, 1))))
         else:
-            operands.append(views.map_of(argument) if static_shape(argument) == shape else None)
+            operands.append(None)
     if any(operand is None for operand in operands):
         return None
     return relax.Call(call.op, operands, call.attrs)
@@ -165,9 +177,21 @@ def _slice(views: Views, call: relax.Call) -> relax.Expr | None:
     return slice_of(operand, moved)
 
 
+def _scaled(views: Views, call: relax.Call) -> relax.Expr | None:
+    """Quantised and dequantised by one scale, or by one for each channel."""
+    data, *scaling = call.args
+    axis = int(call.attrs["axis"])
+    if any(int(each.ty.ndim) for each in scaling) and axis != CHANNELS:
+        return None
+    operand = views.map_of(data)
+    make = quantize if op_name(call) == QUANTIZE else dequantize
+    return None if operand is None else make(operand, *scaling, CHANNELS)
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(UNARY, _unary),
     **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys((QUANTIZE, DEQUANTIZE), _scaled),
     "relax.concat": _concat,
     "relax.nn.avg_pool1d": _pool,
     "relax.nn.avg_pool3d": _pool,
