@@ -155,7 +155,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         mod,
         FoldConstants(),  # first: every pass below looks for constants
         GroupNorms(),  # before sequences are images: what it makes of one is an image
-        ConvsOverImages(),  # all passes below know convolutions of two axes only
+        ConvsOverImages(cpu),  # all passes below know convolutions of two axes only
         Canonicalize(),  # merges the reshapes and places the padding that the next two read
     )
     if is_quantized(mod):

@@ -2,7 +2,7 @@
 
 Compares every output with ONNX Runtime's, on random inputs or those of `--input`. Where one differs
 by more than the tolerance, the network is halved until the first operation that deviates is found.
-The exit code is 1 then. With `--precision` the reference stays in the file's own.
+The exit code is 1 then. `--precision` changes our build only: ONNX Runtime runs the file as it is.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _checked(
     if chosen is not None:
         print(f"{name}: precision was chosen for the whole network, no part of it is compared")
         return _as_json(name, checks, None)
-    # What a model says of half precision its parts say, too; ONNX Runtime does not read it.
+    # Parts keep the metadata that asks for half precision, which ONNX Runtime does not read.
     deviation = first_deviation(
         compiled, inputs, ours, _reference, tolerance, partial(print, flush=True)
     )

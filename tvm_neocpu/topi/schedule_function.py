@@ -12,6 +12,7 @@ from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
+from tvm_neocpu.topi.image.depth import WINDOWS
 from tvm_neocpu.topi.schedule.generic import schedule_behind, schedule_generic
 from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
 from tvm_neocpu.topi.schedule.steps import find_block
@@ -110,8 +111,9 @@ def _cuts_loops(sch: Schedule, anchor: Anchor) -> bool:
     TVM's narrowing breaks a convolution's loops where a prologue or blocks without vectors precede
     them, so that all others keep their indices.
     """
-    entry = implementation_of(anchor.config)
-    return entry.cuts_loops(anchor.workload, anchor.config) and find_block(sch, PROLOGUE) is None
+    if not implementation_of(anchor.config).cuts_loops(anchor.workload, anchor.config):
+        return False
+    return all(find_block(sch, name) is None for name in (PROLOGUE, WINDOWS))
 
 
 def _with_attrs(scheduled: tirx.PrimFunc, func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
+from onnx_net import Net, check
 from tvm import relax
 
 from tvm_neocpu.relay_passes.layouts.depth_windows import read_side_by_side, side_by_side
@@ -58,6 +59,62 @@ def test_whoever_does_not_recognise_it_has_it_copied(depth: Depth) -> None:
     expected = zeros[depth.images()].reshape(-1, depth.taps * 4, 3, 5)
     run = relax.VirtualMachine(tvm.compile(stacked(depth, x.shape), "llvm"), tvm.cpu())
     np.testing.assert_array_equal(run["main"](tvm.runtime.tensor(x)).numpy(), expected)
+
+
+def padded(net: Net, x: str) -> str:
+    """An image of zeros behind the others."""
+    return net("Pad", x, net.integers(0, 0, 0, 0, 1, 0, 0, 0))
+
+
+def gathered(net: Net, x: str, *images: int) -> str:
+    return net("Gather", x, net.integers(*images), axis=0)
+
+
+def backwards(net: Net) -> str:
+    return net.conv(gathered(net, padded(net, "data"), 3, 2, 1, 0, 4), 16, 24, 3)
+
+
+def zeros_first(net: Net) -> str:
+    return net.conv(gathered(net, padded(net, "data"), 4, 3, 2, 1, 0), 16, 24, 3)
+
+
+def pairs(net: Net) -> str:
+    x = gathered(net, padded(net, "data"), 1, 0, 2, 1, 3, 2, 4, 3)
+    return net.conv(net("Reshape", x, net.integers(4, 32, 6, 7)), 32, 24)
+
+
+def between_layers(net: Net) -> str:
+    """A group of layers works on one image at a time."""
+    x = net("Relu", net.conv("data", 16, 96))
+    x = net("Relu", net.conv(gathered(net, x, 3, 2, 1, 0), 96, 96, 3, group=96))
+    return net.conv(x, 96, 16)
+
+
+def shuffled(net: Net, x: str, images: int, channels: int) -> str:
+    x = net("Reshape", x, net.integers(images, 2, channels // 2, 6, 7))
+    x = net("Transpose", x, perm=[0, 2, 1, 3, 4])
+    return net("Reshape", x, net.integers(images, channels, 6, 7))
+
+
+def shuffled_images(net: Net) -> str:
+    """A stack has other channels than the images whose channels were shuffled."""
+    x = net("Relu", shuffled(net, net.conv("data", 16, 16), 4, 16))
+    x = net("Relu", net.conv(net("Reshape", x, net.integers(1, 64, 6, 7)), 64, 32))
+    return x
+
+
+def shuffled_stack(net: Net) -> str:
+    x = net("Reshape", net.conv("data", 16, 16), net.integers(2, 32, 6, 7))
+    return net.conv(shuffled(net, net("Relu", x), 2, 32), 32, 24)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [backwards, zeros_first, pairs, between_layers, shuffled_images, shuffled_stack],
+)
+def test_networks_that_gather_and_stack_images_themselves(build: Callable[[Net], str]) -> None:
+    net = Net((4, 16, 6, 7))
+    check(net.model(build(net)))
 
 
 def gather(images: list[int], axis: int = 0) -> Build:

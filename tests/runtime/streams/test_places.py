@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,8 @@ def test_an_error_and_ctrl_c_leave_the_stream_usable(streams: Streams[object]) -
     for _ in range(20):
         with pytest.raises(KeyboardInterrupt):
             streams.call(interrupted)
+            # Where a thread of the stream's has run it, Python raises here, when this one goes on.
+            time.sleep(1)
     assert streams.call(me) == threading.get_ident()
 
 

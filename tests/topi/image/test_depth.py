@@ -56,7 +56,14 @@ def test_a_depth_is_found_in_its_images(depth: Depth) -> None:
 
 
 @pytest.mark.parametrize(
-    "images", [[[0, 2], [1, 0]], [[3, 1], [2, 0], [5, 4]], [[0], [1], [3]], [[OUTSIDE]]]
+    "images",
+    [
+        [[0, 2], [1, 0]],
+        [[3, 1], [2, 0], [5, 4]],
+        [[0], [1], [3]],
+        [[OUTSIDE]],
+        [[3], [2], [1], [0], [OUTSIDE]],
+    ],
 )
 def test_other_images_are_no_depth(images: list[list[int]]) -> None:
     assert Depth.of_images(np.array(images), 6) is None

@@ -14,9 +14,9 @@ that a consumer may read gets a node of its own with two candidates, "not made" 
 
 A tensor between two convolutions has a type, too: where its one consumer rounds it to bf16, and
 reads it as its source writes it, it is stored so. That is never slower, so that an edge has the
-cheaper one of its two types, and the consumer's rounding is paid by the edges that are not so. They
-pay, too, for what the consumer would have read through (a concat, a volume's images): a transform
-reads a copy of it.
+cheaper one of its two types, and the consumer's rounding is paid by the edges that are not so. Such
+an edge also pays for the copy (of a concat, of a volume's images) that a transform reads, where the
+consumer would have read through.
 """
 
 from __future__ import annotations

@@ -84,6 +84,7 @@ def _carried(bindings: Sequence[relax.VarBinding]) -> tuple[set[relax.Var], set[
         else:
             operands = set(flow_of(value).operands)
             smaller = _pixels(binding.var) < max(map(_pixels, operands), default=0)
+            smaller = smaller and not is_stack(value)
             found |= operands if binding.var in found or smaller else set()
             by_lanes |= operands if binding.var in by_lanes else set()
     return found, by_lanes
@@ -183,7 +184,7 @@ class _Rewriter:
         if concat_axis(value) == CHANNELS:
             return self._concat(var, value)
         if is_stack(value):
-            return self._stack(value)
+            return self._stack(var, value)
         if takes_images(value):
             return self._taken(value)
         flow = flow_of(value)
@@ -225,10 +226,10 @@ class _Rewriter:
             return None
         return _Widened(relax.op.concat(exprs, CHANNELS), tuple(places))
 
-    def _stack(self, call: relax.Call) -> _Widened | None:
-        """Images side by side have dead channels behind those of each."""
+    def _stack(self, var: relax.Var, call: relax.Call) -> _Widened | None:
+        """Each image of a stack has dead channels behind its own, if a convolution reads them."""
         image = self.widened.get(call.args[0])
-        if image is None:
+        if image is None or var not in self.carried:
             return None
         count, channels, *pixels = static_shape(call)
         taps = channels // len(image.places)

@@ -1,4 +1,6 @@
-"""Operations that move data: concats, slices, shuffles of channels, reshapes of one pixel."""
+"""Operations that move data: concats, slices, shuffles of channels, gathers and stacks of images,
+reshapes of one pixel.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def _channel_move(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
 def _take_flow(call: relax.Call) -> Flow:
     """Images by constant numbers, as a join: a transform belongs in front, where they are fewer.
 
-    Its block divides the channels of an image, also where images are put side by side behind it.
+    The block divides the channels of one image, so that a stack moves whole blocks.
     """
     plain = is_feature_map(call.args[0]) and is_feature_map(call)
     if not plain or not takes_images(call):
@@ -87,9 +89,9 @@ def _take(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
 
 
 def _reshape_flow(call: relax.Call) -> Flow:
-    """Images side by side, or (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
+    """Images side by side, a join whose block divides the channels of one image; or a squeeze."""
     if is_feature_map(call.args[0]) and is_stack(call):
-        return follow_first(call)
+        return Flow(FlowKind.JOIN, (call.args[0],), (channels_of(call.args[0]),))
     return _squeeze_flow(call)
 
 
@@ -101,6 +103,7 @@ def _reshape(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
 
 
 def _squeeze_flow(call: relax.Call) -> Flow:
+    """A reshape between (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
     before, after = static_shape(call.args[0]), static_shape(call)
     if before is None or after is None or len(before) != 4:
         return BOUNDARY

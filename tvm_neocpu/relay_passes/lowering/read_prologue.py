@@ -76,12 +76,12 @@ class Prologue:
 def read_prologue(
     data: relax.Expr, definition: Definition, uses: Mapping[relax.Var, int]
 ) -> Prologue | None:
-    """The chain of multiplications, additions and ReLUs that ends in ``data``.
+    """What ends in ``data``: multiplications, additions and ReLUs, or a stack of images.
 
-    Or the images of a volume, side by side, whoever else reads them: finding them costs nothing.
-    Each result in the chain has one reader. ``None`` if the chain is empty, and if nothing else
-    reads the value that it starts from: then it is the epilogue of the operation that made the
-    value. A concat and a parameter take no epilogue, so that their chains are prologues.
+    Others may read such a stack, too: nothing is copied. Each result of a chain has one reader.
+    ``None`` if the chain is empty, and if nothing else reads the value that it starts from: then it
+    is the epilogue of the operation that made the value. A concat and a parameter take no epilogue,
+    so that their chains are prologues.
     """
     windows = read_side_by_side(data, definition)
     if windows is not None:

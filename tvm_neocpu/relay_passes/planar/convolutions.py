@@ -2,7 +2,8 @@
 
 A sequence is an image of one row. A volume is a batch of images, one for each depth. The images
 that the taps along the depth read are one image of more channels, which a template finds where they
-are. Where there are few filters, those of all taps are computed at once::
+are. With few filters, or where fp32's Winograd would transform many channels once for each tap, the
+filters of all taps run over each image. With groups each tap is a convolution of its own::
 
     windows:     w[d] = x[d - 1], x[d], x[d + 1]     # (N * OD, T * C, H, W)
                  y = conv2d(w, W)
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 from tvm import relax
@@ -27,8 +29,10 @@ from tvm_neocpu.relay_passes.planar.filters import Filters, read_filters
 from tvm_neocpu.relay_passes.planar.view import Views
 from tvm_neocpu.topi.image.depth import Depth
 
-# The filters of all taps that one vector of any CPU holds: they take as long as those of one tap.
+# Floats of the widest vector: filters of all taps that fit it take as long as those of one tap.
 ONE_VECTOR = 16
+# From so many overlapping pixels of tiles on, times channels over filters, sums are faster.
+MOST_TRANSFORMS = 8
 # conv2d over (data, weight), its window given.
 Images = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
@@ -94,11 +98,11 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     if filters.coded is None and _adds_up(views, weight, stride):
         return _sums_of_taps(views, data, weight, depth, images)
     # (K, C, T, R, S) -> (K, T * C, R, S)
-    side_by_side = weight.swapaxes(1, 2).reshape(len(weight), -1, *weight.shape[3:])
+    stacked = weight.swapaxes(1, 2).reshape(len(weight), -1, *weight.shape[3:])
     # Products of bf16 read words, which a kernel without a border has no copy of.
     in_memory = views.rounded and not any((top, left, bottom, right))
     whole = windows(views, data, depth, in_memory)
-    return images(whole, filters.arranged(views, side_by_side))
+    return images(whole, filters.weight(views, stacked))
 
 
 def _adds_up(views: Views, weight: Array, stride: int) -> bool:
@@ -106,14 +110,14 @@ def _adds_up(views: Views, weight: Array, stride: int) -> bool:
 
     A stride would leave most of the sums out. fp32's Winograd transforms an image for each tap that
     reads it: with many channels, or tiles that overlap much, that takes longer than to store sums
-    (Emerald Rapids, one thread, networks whose layers read windows over those that add up: 64
-    channels and filters 1.08, 16 and 16 1.28, 128 and 32 0.83, 32 and 32 of 5x5x5 0.80).
+    (Emerald Rapids, one thread, speed of networks with windows over that with sums: 64 channels and
+    filters 1.08, 16 and 16 1.28, 128 and 32 0.83, 32 and 32 of 5x5x5 0.80).
     """
     filters, channels, taps, *kernel = weight.shape
     if taps == 1 or stride > 1:
         return False
-    overlap = (max(kernel) - 1) ** 2
-    transforms = not views.rounded and channels * overlap > 8 * filters
+    overlap = prod(extent - 1 for extent in kernel if extent > 1) if max(kernel) > 1 else 0
+    transforms = not views.rounded and channels * overlap > MOST_TRANSFORMS * filters
     return taps * filters <= ONE_VECTOR or transforms
 
 
@@ -153,7 +157,7 @@ def _tap_by_tap(
         emit(
             images(
                 emit(shifted(views, data, depth, tap)),
-                filters.arranged(views, filters.array[:, :, tap]),
+                filters.weight(views, filters.array[:, :, tap]),
             )
         )
         for tap in range(depth.taps)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.ir.half_weights import half_weights
@@ -46,9 +47,10 @@ class ConvsOverImages:
     """
 
     name: ClassVar[str] = "convs-over-images"
+    cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        rounded = half_weights(mod) == BF16
+        rounded = half_weights(mod) == BF16 and self.cpu.bf16 is not None
         return rewrite_regions(mod, lambda scope: _rewrite(Views(scope, rounded)))
 
 

@@ -47,8 +47,7 @@ def shifted(
 def windows(views: Views, data: relax.Expr, depth: Depth, in_memory: bool) -> relax.Expr:
     """The images that each output reads, as one of more channels.
 
-    A kernel makes the images of zeros around a volume as it goes, unless it reads all of them
-    ``in_memory``.
+    ``in_memory``: store the volume with images of zeros around it; else the kernel tests for them.
     """
     emit = views.scope.emit
     if depth.is_each_image:
@@ -60,6 +59,8 @@ def windows(views: Views, data: relax.Expr, depth: Depth, in_memory: bool) -> re
     before, after = depth.before, depth.after
     if not in_memory or not (before or after):
         return emit(side_by_side(emit, data, depth))
+    # One image behind the others would be taken for that of a gather, which kernels test for.
+    after += (before, after) == (0, 1)
     extent = before + depth.extent + after
     if depth.batch == 1:
         axes = len(static_shape(data)) - 1

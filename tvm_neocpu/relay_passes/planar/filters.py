@@ -20,8 +20,8 @@ class Filters:
     dtype: str
     coded: relax.Call | None = None
 
-    def arranged(self, views: Views, array: Array) -> relax.Expr:
-        """The same filters with their elements in another order, as a weight."""
+    def weight(self, views: Views, array: Array) -> relax.Expr:
+        """A weight of these elements, filters first, with the file's scales."""
         if self.coded is None:
             return constant_of(array, self.dtype)
         _, scale, zero = self.coded.args
@@ -37,5 +37,6 @@ def read_filters(views: Views, weight: relax.Expr) -> Filters | None:
     coded = call_of(views.scope.definition(weight), DEQUANTIZE)
     if coded is None or (array := array_of(coded.args[0])) is None:
         return None
-    by_filter = coded.attrs["axis"] == 0 or all(int(each.ty.ndim) == 0 for each in coded.args[1:])
-    return Filters(array, dtype_of(coded.args[0]), coded) if by_filter else None
+    is_uniform = all(int(each.ty.ndim) == 0 for each in coded.args[1:])
+    by_filter = int(coded.attrs["axis"]) == 0
+    return Filters(array, dtype_of(coded.args[0]), coded) if is_uniform or by_filter else None

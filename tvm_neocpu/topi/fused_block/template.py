@@ -18,6 +18,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, depthwise_of
 from tvm_neocpu.topi.fused_block.member import Member
+from tvm_neocpu.topi.image.depth import WINDOWS
+from tvm_neocpu.topi.schedule.steps import find_block
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque, sequence
@@ -100,14 +102,21 @@ def _rewrites(block: FusedBlock) -> list[Sequence[Rewrite]]:
 
 
 def member_of(func: BaseFunc) -> Member | None:
-    """The layer that a template's function computes; ``None`` for any other function."""
+    """The layer that a template's function computes; ``None`` for any other function.
+
+    And for one that reads several images of a volume: a group works on one image at a time.
+    """
+    if not isinstance(func, tirx.PrimFunc):
+        return None
     try:
-        anchor = anchor_of(UncheckedSchedule(func)) if isinstance(func, tirx.PrimFunc) else None
+        sch = UncheckedSchedule(func)
+        anchor = anchor_of(sch)
     except ScheduleError:
         return None
     if anchor is None or not isinstance(anchor.workload, ConvWorkload):
         return None
-    return Member(anchor.workload, anchor.config)
+    reads_one = find_block(sch, WINDOWS) is None
+    return Member(anchor.workload, anchor.config) if reads_one else None
 
 
 def layers_of(func: tirx.PrimFunc) -> tuple[str, int] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import gcd
+from typing import Any
 
 import numpy as np
 from tvm import te, tirx
@@ -21,7 +22,8 @@ OUTSIDE = -1
 class Depth:
     """The axis of depth: ``taps`` of a kernel over ``extent`` images give ``outputs``.
 
-    ``batch`` volumes lie one behind the other; ``before`` images of zeros stand in front of each.
+    ``batch`` volumes lie one behind the other. ``before`` images of zeros stand in front of each;
+    if it is negative, so many of its images are skipped.
     """
 
     batch: int
@@ -42,8 +44,11 @@ class Depth:
         """Images of zeros that the last outputs read behind the volume."""
         return max(0, self.place(self.outputs - 1, self.taps - 1) - self.extent + 1)
 
-    def place(self, output: int, tap: int) -> int:
-        """The image of its volume that an output reads; outside of the extent: one of zeros."""
+    def place(self, output: Any, tap: Any) -> Any:
+        """The image of its volume that an output reads; outside of the extent: one of zeros.
+
+        Of numbers, arrays or indices of a loop.
+        """
         return output * self.stride + tap * self.dilation - self.before
 
     def window(self, tap: int) -> tuple[int, int, int, int]:
@@ -58,7 +63,7 @@ class Depth:
     def images(self) -> np.ndarray:
         """The image that each output and tap read, of shape (batch * outputs, taps)."""
         outputs, taps = np.indices((self.outputs, self.taps))
-        places = outputs * self.stride + taps * self.dilation - self.before
+        places = self.place(outputs, taps)
         volumes = np.arange(self.batch)[:, None, None] * self.extent
         inside = (places >= 0) & (places < self.extent)
         return np.where(inside, volumes + places, OUTSIDE).reshape(-1, self.taps)
@@ -67,8 +72,7 @@ class Depth:
     def of_images(cls, images: np.ndarray, count: int) -> Depth | None:
         """The depth whose :meth:`images` over ``count`` images are these; ``None`` for others.
 
-        None is found where no output reads an image, nor are strides and dilations longer than a
-        volume.
+        Finds none if every image is outside, or if a step goes back or is longer than a volume.
         """
         outputs, taps = images.shape
         for batch in (b for b in range(1, gcd(outputs, count) + 1) if gcd(outputs, count) % b == 0):
@@ -85,10 +89,17 @@ class Depth:
 
 
 def _steps(images: np.ndarray, axis: int, extent: int) -> Iterable[int]:
-    """By how much images differ along an axis, where two are there; else all that it may be."""
+    """The step along an axis; every candidate where no two neighbours are inside, none if it goes
+    back.
+    """
+    if images.shape[axis] == 1:
+        return [1]
     one, other = (np.delete(images, at, axis) for at in (-1, 0))
     both = (one != OUTSIDE) & (other != OUTSIDE)
-    return [int((other - one)[both][0])] if both.any() else range(1, extent + 1)
+    if not both.any():
+        return range(1, extent + 1)
+    step = int((other - one)[both][0])
+    return [step] if step > 0 else []
 
 
 def finds_images(data: te.Tensor) -> bool:
@@ -102,12 +113,12 @@ def depth_windows(data: te.Tensor, depth: Depth) -> te.Tensor:
     Their channels, or blocks of these, lie one behind the other; zeros where no image is.
     """
     blocks = int(data.shape[1])
-    reaches_out = depth.before > 0 or depth.after > 0
+    reaches_out = bool((depth.images() == OUTSIDE).any())
 
     def element(n, c, *at):
         volume, output = (0, n) if depth.batch == 1 else (n // depth.outputs, n % depth.outputs)
         tap, block = c // blocks, c % blocks
-        place = output * depth.stride + tap * depth.dilation - depth.before
+        place = depth.place(output, tap)
         value = data(volume * depth.extent + place, block, *at)
         if not reaches_out:
             return value

@@ -61,7 +61,7 @@ def pad_spatial(
 
 
 def finds_images_in(sch: Schedule, name: str) -> bool:
-    """Whether the stage pads the images of a volume, side by side, as their places say."""
+    """Whether this padding stage reads the images of a volume, side by side."""
     pad = steps.find_block(sch, name)
     return pad is not None and IMAGES_KEY in sch.get(pad).annotations
 

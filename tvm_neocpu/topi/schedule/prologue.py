@@ -57,8 +57,8 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Ten
 def is_computed(data: te.Tensor) -> bool:
     """Whether a template's data come from a computation, such as a prologue, not from memory.
 
-    Computed tensors have one class of operation, stored ones several. What only finds the place of
-    stored data computes none.
+    Computed tensors have one class of operation, stored ones several. Windows without zeros are
+    addresses into stored data, and count as stored.
     """
     return isinstance(data.op, te.ComputeOp) and PLACES_KEY not in data.op.attrs
 

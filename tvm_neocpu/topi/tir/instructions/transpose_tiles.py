@@ -58,7 +58,7 @@ def transpose_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
             return opaque(name, _parallel(groups) if parallel else groups)
         if PARALLEL_KEY in loop.annotations:
             inner = loop.body
-            wanted = ceil(pieces / max(1, int(loop.extent)))  # an empty tensor has rows, too
+            wanted = ceil(pieces / max(1, int(loop.extent)))  # 0 of an empty tensor
             name, groups = _rewritten(inner, inner.body, (*outer, loop), wanted)
             return opaque(name, _parallel(_one_loop(loop, groups)))
         return with_body(loop, body)
