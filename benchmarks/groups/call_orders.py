@@ -172,15 +172,7 @@ def loaded(network: str, folder: Path) -> Ready:
 def timed(network: str, ready: Ready, rounds: int) -> dict[str, Any]:
     """One row of the report."""
     found = in_turns(ready.filed, ready.ordered, rounds)
-    return {
-        "network": network,
-        **ready.bytes,
-        "file_ms": found.first_ms,
-        "ms": found.second_ms,
-        "gain": found.gain,
-        "quartiles": found.quartiles,
-        "difference": found.difference,
-    }
+    return {"network": network, **ready.bytes, **found.row("file_ms", "ms")}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tvm
@@ -27,6 +27,12 @@ class InTurns(NamedTuple):
     gain: float
     quartiles: list[float]
     difference: float
+
+    def row(self, first: str, second: str) -> dict[str, Any]:
+        """All of it for a report, with the names of both builds' times."""
+        times = {first: self.first_ms, second: self.second_ms}
+        shared = ("gain", "quartiles", "difference")
+        return {**times, **{name: getattr(self, name) for name in shared}}
 
 
 def runner(code: tvm.runtime.Module, data: NDArray[np.float32]) -> Run:

@@ -111,19 +111,15 @@ class _Savings:
         return max(
             sum(self.prices(shape, scheme.reads, other.reads) for shape in reads)
             + sum(self.prices(shape, other.writes, scheme.writes) for shape in writes)
-            + self._beside(node, other)
+            + self._beside(node, other, behind_transform=other.reads != scheme.reads)
             - self._beside(node, scheme)
-            + (self._read_through(node, other) if other.reads != scheme.reads else 0.0)
             for node, reads, writes in self.around
         )
 
-    def _read_through(self, node: GraphNode, scheme: Candidate) -> float:
-        """Seconds of copies that the scheme reads through, unless a transform stands in front."""
-        apart = self.sweeps(node, scheme.reads, scheme.writes, None)
-        return apart - self._beside(node, scheme)
-
-    def _beside(self, node: GraphNode, scheme: Candidate) -> float:
-        return self.sweeps(node, scheme.reads, scheme.writes, scheme.config)
+    def _beside(self, node: GraphNode, scheme: Candidate, behind_transform: bool = False) -> float:
+        """Seconds of the sweeps; a transform reads copies of what the scheme would read through."""
+        config = None if behind_transform else scheme.config
+        return self.sweeps(node, scheme.reads, scheme.writes, config)
 
 
 def _edges_around(graph: ConvGraph) -> dict[Workload, list[Around]]:

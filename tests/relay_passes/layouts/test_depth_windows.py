@@ -10,7 +10,11 @@ import tvm
 from onnx_net import Net, check
 from tvm import relax
 
-from tvm_neocpu.relay_passes.layouts.depth_windows import read_side_by_side, side_by_side
+from tvm_neocpu.relay_passes.layouts.depth_windows import (
+    is_stack,
+    read_side_by_side,
+    side_by_side,
+)
 from tvm_neocpu.topi.image.depth import Depth
 
 Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
@@ -128,6 +132,12 @@ OTHERS: dict[str, Build] = {
     "another reshape": lambda b, x: relax.op.reshape(x, (6, 2, 2, 15)),
     "no gather": lambda b, x: relax.op.reshape(x, (3, 8, 3, 5)),
 }
+
+
+def test_a_reshape_of_nothing_is_no_stack() -> None:
+    empty = relax.Var("x", relax.TensorType((0, 0, 3, 3), "float32"))
+    builder = relax.BlockBuilder()
+    assert not is_stack(builder.normalize(relax.op.reshape(empty, (0, 4, 3, 3))))
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -83,8 +83,8 @@ def _carried(bindings: Sequence[relax.VarBinding]) -> tuple[set[relax.Var], set[
             by_lanes |= {value.args[0]} if conv.is_depthwise else set()
         else:
             operands = set(flow_of(value).operands)
-            smaller = _pixels(binding.var) < max(map(_pixels, operands), default=0)
-            smaller = smaller and not is_stack(value)
+            most = max(map(_pixels, operands), default=0)
+            smaller = not is_stack(value) and _pixels(binding.var) < most
             found |= operands if binding.var in found or smaller else set()
             by_lanes |= operands if binding.var in by_lanes else set()
     return found, by_lanes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 from tvm import relax
@@ -22,7 +21,7 @@ def combine_stacked(combine: Combine) -> CallRule:
         parts = _stacked_parts(scope, call)
         if not parts:
             return None
-        total = functools.reduce(lambda a, b: scope.emit(combine(a, b)), parts)
+        total = scope.combine(combine, parts)
         return total if same_type(total, call) else None
 
     return rule

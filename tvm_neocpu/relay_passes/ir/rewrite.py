@@ -14,7 +14,8 @@ What the passes leave behind (aliases ``y = x``, unused values) is swept out by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 
 import tvm
 from tvm import relax
@@ -57,6 +58,12 @@ class Scope:
         var = self._new_var("lv", value.ty)
         self._define(var, value)
         return var
+
+    def combine(
+        self, join: Callable[[relax.Expr, relax.Expr], relax.Expr], parts: Sequence[relax.Expr]
+    ) -> relax.Expr:
+        """One tensor of several, joined from the left, each result bound; a single one itself."""
+        return functools.reduce(lambda one, other: self.emit(join(one, other)), parts)
 
     def _define(self, var: relax.Var, value: relax.Expr) -> None:
         self._definitions[var] = value

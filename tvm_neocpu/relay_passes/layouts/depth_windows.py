@@ -19,12 +19,13 @@ import numpy as np
 from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import array_of
-from tvm_neocpu.relay_passes.ir.exprs import call_of, ints, op_name, static_shape
-from tvm_neocpu.relay_passes.ir.padding import PAD
+from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.padding import filled_with
+from tvm_neocpu.relay_passes.layouts.slices import CHANNELS
 from tvm_neocpu.topi.image.depth import OUTSIDE, Depth
 
 TAKE, RESHAPE = "relax.take", "relax.reshape"
-IMAGES, CHANNELS = 0, 1
+IMAGES = 0
 # No image is out of bounds; TVM warns of a gather that does not look.
 MODE = "clip"
 
@@ -35,7 +36,7 @@ def side_by_side(
     """The images that each output reads, side by side; the last call is not emitted."""
     count, *image = static_shape(data)
     images = depth.images()
-    if (images == OUTSIDE).any():
+    if depth.reads_zeros:
         data = emit(relax.op.nn.pad(data, [0, 1, *[0] * 2 * len(image)]))
         images = np.where(images == OUTSIDE, count, images)
     taken = relax.op.take(data, relax.const(images.ravel(), "int64"), IMAGES, MODE)
@@ -83,12 +84,12 @@ def is_stack(value: relax.Expr | None) -> bool:
     if before is None or after is None or len(before) != len(after) or len(after) not in (4, 5):
         return False
     same = before[2:] == after[2:] and prod(before) == prod(after)
-    return same and after[CHANNELS] > before[CHANNELS] and after[CHANNELS] % before[CHANNELS] == 0
+    grows = 0 < before[CHANNELS] < after[CHANNELS]
+    return same and grows and after[CHANNELS] % before[CHANNELS] == 0
 
 
 def _appends_zeros(value: relax.Expr | None) -> bool:
     """Whether one image of zeros is put behind the others."""
-    pad = call_of(value, PAD)
-    if pad is None or str(pad.attrs.pad_mode) != "constant" or pad.attrs.pad_value:
+    if filled_with(value) != 0:
         return False
-    return ints(pad.attrs.pad_width) == (0, 1, *[0] * 2 * (len(static_shape(pad)) - 1))
+    return ints(value.attrs.pad_width) == (0, 1, *[0] * 2 * (len(static_shape(value)) - 1))

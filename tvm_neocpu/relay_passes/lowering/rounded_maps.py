@@ -32,7 +32,7 @@ from tvm.ir import Expr
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.relay_passes.ir.exprs import op_name, operands, over_variables, static_shape
-from tvm_neocpu.relay_passes.ir.padding import PAD
+from tvm_neocpu.relay_passes.ir.padding import PAD, filled_with
 from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.depth_windows import is_stack, takes_images
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
@@ -125,7 +125,7 @@ def moved_by(value: relax.Expr | None) -> tuple[relax.Var, ...]:
         return (data,) if isinstance(data, relax.Var) else ()
     if op_name(value) not in (PAD, CONCAT):
         return ()
-    if op_name(value) == PAD and str(value.attrs.pad_mode) == "constant" and value.attrs.pad_value:
+    if filled_with(value):
         return ()
     (data,) = operands(value)
     moved = tuple(data) if isinstance(data, relax.Tuple) else (data,)

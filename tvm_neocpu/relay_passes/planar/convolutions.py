@@ -145,7 +145,7 @@ def _sums_of_taps(
         emit(shifted(views, products, depth, tap, Range(1, tap * filters, (tap + 1) * filters)))
         for tap in range(depth.taps)
     ]
-    return functools.reduce(lambda one, other: emit(relax.op.add(one, other)), parts)
+    return views.scope.combine(relax.op.add, parts)
 
 
 def _tap_by_tap(
@@ -162,4 +162,4 @@ def _tap_by_tap(
         )
         for tap in range(depth.taps)
     ]
-    return functools.reduce(lambda one, other: emit(relax.op.add(one, other)), sums)
+    return views.scope.combine(relax.op.add, sums)

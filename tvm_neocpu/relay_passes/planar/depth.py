@@ -56,9 +56,9 @@ def windows(views: Views, data: relax.Expr, depth: Depth, in_memory: bool) -> re
         _, channels, *pixels = static_shape(data)
         shape = (depth.batch * depth.outputs, depth.taps * channels, *pixels)
         return emit(relax.op.zeros(shape, dtype_of(data)))
-    before, after = depth.before, depth.after
-    if not in_memory or not (before or after):
+    if not in_memory or not depth.reads_zeros:
         return emit(side_by_side(emit, data, depth))
+    before, after = depth.before, depth.after
     # One image behind the others would be taken for that of a gather, which kernels test for.
     after += (before, after) == (0, 1)
     extent = before + depth.extent + after

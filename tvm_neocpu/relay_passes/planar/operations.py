@@ -6,7 +6,6 @@ result, not yet emitted; ``None`` where the operation is left as it is.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -136,7 +135,7 @@ def _over_depth(views: Views, call: relax.Call, pooled: relax.Expr, depth: Depth
     emit, is_largest = views.scope.emit, _takes_largest(call)
     join, outside = (relax.op.maximum, -math.inf) if is_largest else (relax.op.add, 0.0)
     parts = [emit(shifted(views, pooled, depth, tap, outside=outside)) for tap in range(depth.taps)]
-    joined = functools.reduce(lambda one, other: emit(join(one, other)), parts)
+    joined = views.scope.combine(join, parts)
     if is_largest:
         return joined
     return relax.op.divide(joined, relax.const(float(depth.taps), dtype_of(call)))

@@ -85,7 +85,7 @@ def _sum(
     """The sum of what the taps of a phase give; zeros where a phase has no tap."""
     if not parts:
         return views.scope.emit(relax.op.zeros(shape, dtype_of(call)))
-    return functools.reduce(lambda one, other: views.scope.emit(relax.op.add(one, other)), parts)
+    return views.scope.combine(relax.op.add, parts)
 
 
 def _interleaved(views: Views, phases: list[relax.Expr], batch: int, outputs: int) -> relax.Expr:

@@ -44,6 +44,11 @@ class Depth:
         """Images of zeros that the last outputs read behind the volume."""
         return max(0, self.place(self.outputs - 1, self.taps - 1) - self.extent + 1)
 
+    @property
+    def reads_zeros(self) -> bool:
+        """Whether a tap reads an image of zeros."""
+        return bool((self.images() == OUTSIDE).any())
+
     def place(self, output: Any, tap: Any) -> Any:
         """The image of its volume that an output reads; outside of the extent: one of zeros.
 
@@ -113,18 +118,18 @@ def depth_windows(data: te.Tensor, depth: Depth) -> te.Tensor:
     Their channels, or blocks of these, lie one behind the other; zeros where no image is.
     """
     blocks = int(data.shape[1])
-    reaches_out = bool((depth.images() == OUTSIDE).any())
+    reads_zeros = depth.reads_zeros
 
     def element(n, c, *at):
         volume, output = (0, n) if depth.batch == 1 else (n // depth.outputs, n % depth.outputs)
         tap, block = c // blocks, c % blocks
         place = depth.place(output, tap)
         value = data(volume * depth.extent + place, block, *at)
-        if not reaches_out:
+        if not reads_zeros:
             return value
         inside = tirx.all(place >= 0, place < depth.extent)
         return tirx.if_then_else(inside, value, tirx.const(0, data.dtype))
 
     shape = (depth.batch * depth.outputs, depth.taps * blocks, *data.shape[2:])
-    attrs = {} if reaches_out else {PLACES_KEY: 1}
+    attrs = {} if reads_zeros else {PLACES_KEY: 1}
     return te.compute(shape, element, name=WINDOWS, attrs=attrs)
