@@ -41,14 +41,14 @@ from tvm_neocpu.frontend.converters.pointwise.activations import (
 )
 from tvm_neocpu.frontend.converters.pointwise.celu import celu
 from tvm_neocpu.frontend.converters.pointwise.clip import clip
+from tvm_neocpu.frontend.converters.pointwise.division import divide, modulo
 from tvm_neocpu.frontend.converters.pointwise.dropout import dropout
 from tvm_neocpu.frontend.converters.pointwise.elementwise import (
     bit_cast,
     bit_shift,
     cast,
-    equal,
+    comparison,
     is_inf,
-    modulo,
     power,
     sign,
 )
@@ -86,6 +86,7 @@ from tvm_neocpu.frontend.converters.reductions.normalization import (
 )
 from tvm_neocpu.frontend.converters.reductions.reduction import reduction
 from tvm_neocpu.frontend.converters.sampling.matrix import affine_grid, det, grid_sample
+from tvm_neocpu.frontend.converters.sampling.max_roi_pool import max_roi_pool
 from tvm_neocpu.frontend.converters.sampling.resize import resize, upsample
 from tvm_neocpu.frontend.converters.sampling.roi_align import roi_align
 from tvm_neocpu.frontend.converters.selecting.gather import gather, gather_elements, gather_nd
@@ -126,12 +127,13 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "DeformConv": deform_conv,
         "DequantizeLinear": dequantize_linear,
         "Det": det,
+        "Div": divide,
         "Dropout": dropout,
         "DynamicQuantizeLSTM": dynamic_quantize_lstm,
         "DynamicQuantizeLinear": dynamic_quantize_linear,
         "Einsum": einsum,
         "Elu": elu,
-        "Equal": equal,
+        "Equal": comparison,
         "Expand": expand,
         "EyeLike": eye_like,
         "GRU": gru,
@@ -139,6 +141,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "GatherElements": gather_elements,
         "GatherND": gather_nd,
         "GlobalLpPool": global_lp_pool,
+        "GreaterOrEqual": comparison,
         "GridSample": grid_sample,
         "GroupNormalization": group_normalization,
         "Hardmax": hardmax,
@@ -147,10 +150,12 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "InstanceNormalization": instance_normalization,
         "LSTM": lstm,
         "LayerNormalization": layer_normalization,
+        "LessOrEqual": comparison,
         "LpNormalization": lp_normalization,
         "LpPool": lp_pool,
         "MatMulInteger": matmul_integer,
         "MaxPool": max_pool,
+        "MaxRoiPool": max_roi_pool,
         "MaxUnpool": max_unpool,
         "MeanVarianceNormalization": mean_variance_normalization,
         "Mish": mish,

@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection
 from tvm import te, tirx
 
 _LARGEST = te.comm_reducer(
-    lambda one, other: tirx.Max(one, other), lambda dtype: tirx.const(-math.inf, dtype)
+    lambda one, other: tirx.Max(one, other),
+    lambda dtype: tirx.const(-math.inf, dtype) if "float" in dtype else tirx.min_value(dtype),
 )
 _SMALLEST = te.comm_reducer(
-    lambda one, other: tirx.Min(one, other), lambda dtype: tirx.const(math.inf, dtype)
+    lambda one, other: tirx.Min(one, other),
+    lambda dtype: tirx.const(math.inf, dtype) if "float" in dtype else tirx.max_value(dtype),
 )
 
 

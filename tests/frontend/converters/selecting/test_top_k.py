@@ -125,6 +125,26 @@ def test_the_place_of_an_extremum(op_type: str) -> None:
     )
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_places_in_vectors_and_in_long_rows(last: int) -> None:
+    """Classes of an image are compared in vectors of pixels; long rows are read twice."""
+    rng = np.random.default_rng(7)
+    shapes = [((1, 19, 8, 16), 1), ((2, 5, 3, 7), 1), ((2, 3, 70), -1), ((3, 64), 1), ((40,), 0)]
+    check_together(
+        [
+            Case(
+                kind,
+                [rng.integers(-9, 9, shape).astype(dtype)],
+                (),
+                {"axis": axis, "select_last_index": last, "keepdims": last},
+            )
+            for kind in ("ArgMax", "ArgMin")
+            for shape, axis in shapes
+            for dtype in ("float32", "int32")
+        ]
+    )
+
+
 @pytest.mark.parametrize("largest", [0, 1])
 def test_nan_is_above_all_as_numpy_sorts_it(largest: int) -> None:
     """Wherever it stands; what ONNX Runtime gives depends on where it stands."""

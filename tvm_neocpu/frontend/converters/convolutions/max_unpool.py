@@ -10,6 +10,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.window_argmax import shape_of_pooled
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.selecting.inside import inside
 
 
 def max_unpool(node: Node) -> relax.Expr:
@@ -35,7 +36,7 @@ def max_unpool(node: Node) -> relax.Expr:
     if wanted is not None and pooled is not None and tuple(wanted.tolist()) == pooled:
         shape = list(pooled)
     zeros = relax.const(np.zeros(math.prod(shape), node.dtype), node.dtype)
-    places = node.emit(relax.op.reshape(node.required(1), [-1]))
+    places = node.emit(relax.op.reshape(inside(node, 1, math.prod(shape) - 1), [-1]))
     values = node.emit(relax.op.reshape(node.data, [-1]))
     result = node.emit(relax.op.scatter_elements(zeros, places, values, axis=0))
     result = node.emit(relax.op.reshape(result, shape))

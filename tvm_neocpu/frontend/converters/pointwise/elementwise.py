@@ -11,7 +11,8 @@ from tvm import relax, te, tirx
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 
-_FLOATS = ("float16", "float32", "float64")
+FLOATS = ("float16", "float32", "float64")
+_LEAST = np.iinfo("int32").min
 _SMALL_INTEGERS = ("int8", "int16", "uint8", "uint16")
 
 
@@ -22,14 +23,14 @@ def power(node: Node) -> relax.Expr:
     """
     base, exponent = node.data, node.required(1)
     kind = str(exponent.ty.dtype)
-    if node.dtype in _FLOATS:
+    if node.dtype in FLOATS:
         if kind == node.dtype:
             return node.by_tvm()
         wide = "float64" if node.dtype == "float64" else "float32"
         x = as_type(node, base, wide)
         result = node.emit(relax.op.power(x, as_type(node, exponent, wide)))
         return as_type(node, result, node.dtype)
-    if kind in _FLOATS:
+    if kind in FLOATS:
         x = as_type(node, base, "float64")
         return as_type(
             node, node.emit(relax.op.power(x, as_type(node, exponent, "float64"))), node.dtype
@@ -68,31 +69,6 @@ def _is_odd(node: Node, value: relax.Expr) -> relax.Var:
     return node.emit(relax.op.equal(node.emit(relax.op.bitwise_and(value, one)), one))
 
 
-def modulo(node: Node) -> relax.Expr:
-    """``fmod`` 1: the sign of the dividend, as C has it; 0: that of the divisor, as Python has it.
-
-    TVM's own floor modulo of floats is NaN for an infinite divisor.
-    """
-    if node.dtype not in _FLOATS:
-        return node.by_tvm()
-    wide = "float64" if node.dtype == "float64" else "float32"
-    x, y = as_type(node, node.data, wide), as_type(node, node.required(1), wide)
-    rest = node.emit(relax.op.mod(x, y))
-    if node.attributes["fmod"]:
-        return as_type(node, rest, node.dtype)
-    zero = relax.const(np.array(0, wide), wide)
-    signs_differ = node.emit(
-        relax.op.not_equal(
-            as_type(node, node.emit(relax.op.less(rest, zero)), "int8"),
-            as_type(node, node.emit(relax.op.less(y, zero)), "int8"),
-        )
-    )
-    is_rest = node.emit(relax.op.not_equal(rest, zero))
-    moves = node.emit(relax.op.logical_and(signs_differ, is_rest))
-    moved = node.emit(relax.op.add(rest, y))
-    return as_type(node, node.emit(relax.op.where(moves, moved, rest)), node.dtype)
-
-
 def bit_shift(node: Node) -> relax.Expr:
     """A shift by the width of the type or more, or by a negative number, gives 0 or the sign."""
     x, y, dtype = node.data, node.required(1), node.dtype
@@ -127,7 +103,7 @@ def is_inf(node: Node) -> relax.Expr:
 
 def sign(node: Node) -> relax.Expr:
     """-1, 0 or 1; NaN stays."""
-    if node.dtype in _FLOATS:
+    if node.dtype in FLOATS:
         is_nan = node.emit(relax.op.isnan(node.data))
         return relax.op.where(is_nan, node.data, node.emit(node.by_tvm()))
     if not node.dtype.startswith("uint"):
@@ -136,12 +112,23 @@ def sign(node: Node) -> relax.Expr:
     return relax.op.minimum(node.data, one)
 
 
-def equal(node: Node) -> relax.Expr:
-    """LLVM has no comparison of booleans as TVM writes it."""
-    if not isinstance(node.data.ty, relax.TensorType) or node.dtype != "bool":
-        return node.by_tvm()
-    both = [as_type(node, value, "uint8") for value in (node.data, node.required(1))]
-    return relax.op.equal(*both)
+def comparison(node: Node) -> relax.Expr:
+    """Equal, GreaterOrEqual and LessOrEqual where TVM's comparison would be wrong, or is none.
+
+    LLVM has none of booleans as TVM writes it. Of an int32 and -2^31 TVM's simplifier subtracts.
+    """
+    is_tensor = isinstance(node.data.ty, relax.TensorType)
+    if is_tensor and node.dtype == "bool":
+        return node.tvm_conversion(_both_as(node, "uint8"))
+    if is_tensor and node.dtype == "int32":
+        values = (node.known(0), node.known(1))
+        if any(known is not None and np.any(known == _LEAST) for known in values):
+            return node.tvm_conversion(_both_as(node, "int64"))
+    return node.by_tvm()
+
+
+def _both_as(node: Node, dtype: str) -> list[relax.Expr | None]:
+    return [as_type(node, node.required(place), dtype) for place in (0, 1)]
 
 
 def bit_cast(node: Node) -> relax.Expr:
@@ -172,7 +159,7 @@ def cast(node: Node) -> relax.Expr:
     is_tensor = isinstance(node.data, relax.Expr) and isinstance(node.data.ty, relax.TensorType)
     if target not in _SMALL_INTEGERS or not is_tensor or node.known(0) is not None:
         return node.by_tvm()
-    if node.dtype not in _FLOATS:
+    if node.dtype not in FLOATS:
         return node.by_tvm()
 
     kind = "float64" if node.dtype == "float64" else "float32"

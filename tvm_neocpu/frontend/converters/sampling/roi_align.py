@@ -7,6 +7,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.region_pooling import Regions, align_regions
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.selecting.inside import inside
 
 _MODES = ("avg", "max")
 _HALF_PIXEL = ("half_pixel", "output_half_pixel")
@@ -17,6 +18,7 @@ def roi_align(node: Node) -> relax.Expr:
     """Data ``(N, C, H, W)``, regions ``(R, 4)`` and their images ``(R,)`` -> ``(R, C, h, w)``.
 
     Before opset 16 there is no ``coordinate_transformation_mode``: regions keep their place.
+    A region of an image that is not in the batch is read from the nearest.
     ``max`` takes the largest weighted pixel of all samples, as ONNX's and ONNX Runtime's loops do.
     """
     mode = node.attributes["mode"]
@@ -25,7 +27,7 @@ def roi_align(node: Node) -> relax.Expr:
         raise UnsupportedOperatorError(f"mode {mode} with {transform}")
     if node.dtype not in _FLOATS:
         raise UnsupportedOperatorError(f"data of type {node.dtype}")
-    rois, images = node.required(1), node.required(2)
+    rois = node.required(1)
     if rois.ty.shape is None:
         raise UnsupportedOperatorError("the number of its regions is not known at import")
     regions = Regions(
@@ -37,4 +39,5 @@ def roi_align(node: Node) -> relax.Expr:
         mode == "max",
     )
     counts = (rois.ty.shape.values[0], node.extent(1), node.extent(2), node.extent(3))
+    images = inside(node, 2, node.extent(0) - 1)
     return align_regions(node, (node.data, rois, images), counts, regions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
@@ -13,6 +13,7 @@ from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from,
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.selecting.one_hot import is_at
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+from tvm_neocpu.topi.math.extreme_place import place_of_extreme
 
 # TVM's runtime sorts no unsigned integers but the narrowest.
 _SORTED_AS = {"uint16": "int32", "uint32": "int64"}
@@ -76,16 +77,15 @@ def _sorted(node: Node, axis: int, largest: bool, k: int) -> tuple[relax.Expr, r
 
 
 def arg_extremum(node: Node) -> relax.Expr:
-    """The place of the largest or smallest element along ``axis``.
+    """The place of the largest or smallest element along ``axis``."""
+    axis = int(node.attributes["axis"]) % node.rank
+    keeps = bool(node.attributes.get("keepdims", 1))
+    takes_last = bool(node.attributes.get("select_last_index", 0))
 
-    TVM's reduction starts at the lowest finite number: of a row of nothing larger it gives place
-    -1, or the length of the axis where the last of equal elements counts.
-    """
-    place = node.emit(node.by_tvm())
-    axis = int(node.attributes["axis"])
-    if node.attributes.get("select_last_index", 0):
-        return relax.op.minimum(place, relax.const(node.extent(axis) - 1, "int64"))
-    return _from_first(place)
+    def compute(data: te.Tensor) -> te.Tensor:
+        return place_of_extreme(data, axis, node.op_type == "ArgMax", keeps, takes_last)
+
+    return node.builder.emit_te(compute, node.data, primfunc_name_hint=node.op_type.lower())
 
 
 def hardmax(node: Node) -> relax.Expr:

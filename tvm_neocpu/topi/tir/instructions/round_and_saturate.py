@@ -128,7 +128,8 @@ def _is_zero_point(value: float) -> bool:
 
 
 def _bounded(value: Expr, most: float) -> Expr:
-    return tirx.Min(value, tirx.const(most, "float32"))
+    """At most that; NaN stays, of the operands in this order, and converts to the least int32."""
+    return tirx.Min(tirx.const(most, "float32"), value)
 
 
 def _clipped(value: Any, constant: Any = tirx.FloatImm) -> tuple[Any, float, float] | None:
