@@ -29,6 +29,7 @@ from tvm_neocpu.core.messages.fallback import FallbackWarning
 from tvm_neocpu.frontend.reading import onnx_model
 from tvm_neocpu.frontend.source import source_of
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.files import file_tail
 from tvm_neocpu.runtime.process import host
 from tvm_neocpu.targets import CompileTarget, parse_target
 
@@ -153,20 +154,23 @@ def test_a_session_is_for_this_machine_whatever_target_is_in_force(
     assert cores == [here]
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "weight"])
 def test_a_damaged_entry_is_built_again(
     damage: str, cache_home: Path, model: Path, builds: list[int]
 ) -> None:
     first = scores(model)
     (entry,) = cache_home.glob("*.so")
     content = entry.read_bytes()
-    entry.unlink()
     middle = len(content) // 2
+    places = file_tail._places(entry)
+    weight = places.weights_at + places.weights // 2
+    entry.unlink()
     entry.write_bytes(
         {
             "cut": content[:middle],
             "flip": content[:2000] + bytes([content[2000] ^ 1]) + content[2001:],
             "empty": b"",
+            "weight": content[:weight] + bytes([content[weight] ^ 1]) + content[weight + 1 :],
         }[damage]
     )
     np.testing.assert_array_equal(scores(model), first)

@@ -5,8 +5,8 @@ Sessions and `relay.build` come here, the former with an ONNX file, the latter w
 A key is a hash of everything that goes into a build: the model, shapes, target, this machine, logs
 and settings, the versions of TVM and of this package's sources. It is made without the compiler, so
 that a hit never imports it. Files of the cache are exported libraries, whose checksums are compared
-before they are used. What has to be built is made of kernels that the folder has
-(`codegen/kernel_store.py`).
+before they are used, those of the weights too: half a second a gigabyte. What has to be built is
+made of kernels that the folder has (`codegen/kernel_store.py`).
 """
 
 from __future__ import annotations

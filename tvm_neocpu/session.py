@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +186,7 @@ def _compiled(
         "target": str(target),
         "precision": request.key if request else [],
     }
-    return cached(content, options, build, runnable_file)
+    return cached(content, options, build, partial(runnable_file, check_weights=True))
 
 
 def _content(model: str | PathLike[str] | onnx.ModelProto) -> bytes | None:

@@ -2,7 +2,9 @@
 //
 // Reads all inputs as raw bytes, in the order of the file's description, and writes all outputs.
 // Needs TVM's headers to build, libtvm_runtime.so and libtvm_ffi.so to run: no Python, no compiler.
-// examples/cpp/build.sh builds it. The file is described in tvm_neocpu/runtime/file_tail.py.
+// examples/cpp/build.sh builds it. The file is described in tvm_neocpu/runtime/files/file_tail.py.
+// Whether this CPU has the instructions of the file is not looked at, nor are checksums: Python's
+// tvm_neocpu.load does both.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -82,13 +84,16 @@ int main(int argc, char** argv) try {
   char* weights = content;
   if (separate.size())
     weights = map_file(std::filesystem::path(path).replace_filename(separate.c_str()), &size);
+  if (footer.weights_at + footer.weights > size)
+    throw std::runtime_error("the weights of " + path + " are truncated");
   weights += footer.weights_at;
 
   std::vector<ffi::Any> tensors;  // the arguments of "main": inputs, then weights
   for (const ffi::Any& each : table["info"].cast<Object>()["inputs"].cast<Array>()) {
     Object input = each.cast<Object>();
     ffi::Tensor made = tensor(Aligned(), input["shape"], input["dtype"]);
-    std::cin.read(static_cast<char*>(made.data_ptr()), ffi::GetDataSize(made));
+    if (!std::cin.read(static_cast<char*>(made.data_ptr()), ffi::GetDataSize(made)))
+      throw std::runtime_error("the input ends before its tensors do");
     tensors.push_back(made);
   }
   Object taken = table["taken"].cast<Object>();

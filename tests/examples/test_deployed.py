@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 pytestmark = [needs_compiler, pytest.mark.compiler]
 Array = NDArray[np.float32]
+# The bytes of the largest input here.
+ENOUGH = bytes(64 * 28 * 28 * 4)
 
 
 @pytest.fixture(scope="module", params=["inside", "separate"])
@@ -67,11 +69,21 @@ def test_the_cpp_program(
     assert b"ms a run" in done.stderr
     missing = subprocess.run([str(program), "none.so"], capture_output=True, text=True)
     assert missing.returncode == 2 and missing.stderr.startswith("error: ")
-    small = subprocess.run(
-        [str(program), str(small_file(make_model, tmp_path))], capture_output=True, text=True
-    )
-    assert small.returncode == 2 and small.stderr.count("\n") == 1
-    assert "compiled with --size, which Python alone loads" in small.stderr
+    small = small_file(make_model, tmp_path)
+    assert "compiled with --size, which Python alone loads" in _refusal(program, small, ENOUGH)
+    assert "the input ends before its tensors do" in _refusal(program, net, bytes(100))
+    separate = net.with_suffix(".weights")
+    if separate.exists():
+        alone = shutil.copy(net, tmp_path)
+        (tmp_path / separate.name).write_bytes(separate.read_bytes()[:-8])
+        assert "are truncated" in _refusal(program, Path(alone), data.tobytes())
+
+
+def _refusal(program: Path, library: Path, given: bytes) -> str:
+    """The one line that the program ends with."""
+    done = subprocess.run([str(program), str(library)], input=given, capture_output=True)
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and not done.stdout
+    return done.stderr.decode()
 
 
 def small_file(make_model: Callable[..., onnx.ModelProto], folder: Path) -> Path:

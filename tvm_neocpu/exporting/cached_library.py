@@ -28,7 +28,7 @@ def library_of(
 
     Raises ModuleFileError.
     """
-    found = read_module(entry)
+    found = read_module(entry, check_weights=True)
     original = cache(build)
     return BuiltModule(
         found.module,

@@ -53,12 +53,12 @@ class FromFile(NamedTuple):
     library: Library
 
 
-def runnable_file(path: StrPath) -> FromFile:
+def runnable_file(path: StrPath, check_weights: bool = False) -> FromFile:
     """A file that `export_library` wrote, for sessions: without `tvm_ffi`'s Python package.
 
-    Raises ModuleFileError, as `load` does.
+    Raises ModuleFileError, as `load` does; ``check_weights`` is that of `load`.
     """
-    found = read_module(path, way=light)
+    found = read_module(path, check_weights, light)
     functions = Library(
         found.module,
         found.info.entries,

@@ -13,8 +13,8 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.compute.places import places_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from
+from tvm_neocpu.frontend.converters.inside import inside
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.selecting.inside import inside
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 

@@ -9,8 +9,8 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.window_argmax import shape_of_pooled
+from tvm_neocpu.frontend.converters.inside import inside
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.selecting.inside import inside
 
 
 def max_unpool(node: Node) -> relax.Expr:

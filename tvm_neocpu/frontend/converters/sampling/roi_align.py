@@ -6,8 +6,8 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.region_pooling import Regions, align_regions
+from tvm_neocpu.frontend.converters.inside import inside
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.selecting.inside import inside
 
 _MODES = ("avg", "max")
 _HALF_PIXEL = ("half_pixel", "output_half_pixel")
