@@ -243,6 +243,8 @@ def test_tune_says_what_no_template_takes(volume_file: str, sessions) -> None:
     [
         ("", "required: MODEL, or --workload"),
         ("lenet --workload x", "MODEL or --workload, not both"),
+        ("--workload x --json f.json", "are for a MODEL"),
+        ("--workload x --precision int8", "are for a MODEL"),
         ("lenet --time-budget 0", "--time-budget"),
         ("lenet --time-budget -3", "--time-budget"),
         ("lenet --time-budget nan", "--time-budget"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -20,6 +21,7 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning import tune_network
 from tvm_neocpu.tuning.database.history import History, apply_history_best
 from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.in_network.contenders.reserve import Reserve
 from tvm_neocpu.tuning.in_network.processes import crew
 from tvm_neocpu.tuning.in_network.processes.machine import NetworkMachine
 from tvm_neocpu.tuning.in_network.processes.verify import Proof
@@ -211,6 +213,34 @@ def test_no_time_behind_the_start_means_the_plan_stays(
     assert "no faster plan found" in str(outcome)
     (verdict,) = TuningLog(tmp_path / "tiny.log").load().verdicts
     assert verdict.kept and not verdict.compared  # no interval that nobody measured
+
+
+@pytest.mark.parametrize(("faster", "rounds"), [(True, 1), (False, 3)])
+def test_time_kept_for_a_proof_goes_back_where_there_is_nothing_to_prove(
+    network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faster: bool, rounds: int
+) -> None:
+    """Rounds end with the reserve, or before a fourth one that would measure nothing."""
+    current = session(network, tmp_path / "tiny.log", seconds=100.0)
+    found = [(Ratio(-0.1, 0.01), current.incumbent)] if faster else []
+    left, kept = [100.0], []
+    current._board = SimpleNamespace(measured=0)
+    current._reserve = Reserve.fitting(20.0, left[0])
+    current._stand_ins = SimpleNamespace(can_time=None)
+
+    def search(self: TuningSession, *_: object) -> bool:
+        self._board.measured += len(kept) < 2
+        kept.append(self._reserve.seconds)
+        left[0] = kept[-1]
+        return True
+
+    monkeypatch.setattr(TuningSession, "_search_candidates", search)
+    monkeypatch.setattr(TuningSession, "_left", lambda self: left[0])
+    monkeypatch.setattr(TuningSession, "_state", lambda self: "")
+    made = SimpleNamespace(find=lambda allows: found)
+    monkeypatch.setattr(tune_network, "Contenders", lambda *_: made)
+    assert current._contenders(SimpleNamespace()) == found
+    assert len(kept) == rounds
+    assert kept == pytest.approx([50.0, 25.0, 12.5][:rounds])
 
 
 def test_stand_ins_run_the_same_functions_without_transforms(network) -> None:

@@ -78,6 +78,8 @@ def _tune(argv: list[str]) -> int:
     options = parser.parse_args(words)
     if options.models and options.workload:
         parser.error("MODEL or --workload, not both")
+    if options.workload and (options.json or options.shape or options.precision != "fp32"):
+        parser.error("--json, --shape and --precision are for a MODEL; --workload takes none")
     if not options.models and not options.workload:
         parser.error("the following arguments are required: MODEL, or --workload")
     options.tuner = options.tuner or (_OF_ALL if options.exhaustive else _DEFAULT)

@@ -159,7 +159,10 @@ class TuningSession:
         return True
 
     def _contenders(self, workers: Crew) -> list[tuple[Ratio, Plan]]:
-        """Play rounds while there is time; then the plans that ran faster than the incumbent."""
+        """Play rounds while there is time; then the plans that ran faster than the incumbent.
+
+        Where none did, the time that was kept for a proof goes back to the rounds.
+        """
         contenders = Contenders(
             self.graph,
             self._board,
@@ -172,9 +175,14 @@ class TuningSession:
             self._regrouped,
             self._stand_ins.can_time,
         )
-        self._search_candidates(workers, contenders)
-        self.progress.say(f"  {self._state()}")
-        return contenders.find(Pace(lambda: self._left() - self._reserve.proof).allows)
+        while True:
+            before = self._board.measured
+            was_cut = self._search_candidates(workers, contenders)
+            self.progress.say(f"  {self._state()}")
+            found = contenders.find(Pace(lambda: self._left() - self._reserve.proof).allows)
+            if found or not was_cut or self._board.measured == before:
+                return found
+            self._reserve = Reserve.fitting(self._reserve.build, self._left())
 
     def _hold_incumbent(self) -> None:
         """Builds stay as they are until a plan is proven, however the session ends: a build that
@@ -199,7 +207,8 @@ class TuningSession:
 
     # -- the rounds -----------------------------------------------------------------------------
 
-    def _search_candidates(self, workers: Crew, contenders: Contenders) -> None:
+    def _search_candidates(self, workers: Crew, contenders: Contenders) -> bool:
+        """Whether the time for rounds ended them, not the board."""
         rounds = Rounds(
             self._board,
             workers,
@@ -215,8 +224,11 @@ class TuningSession:
         for _ in range(QUESTIONS):
             while (goes_on := pace.allows()) and rounds.play():
                 self.progress.update(self._state())
-            if not goes_on or not contenders.ask():
+            if not goes_on:
+                return bool(self._board.open)
+            if not contenders.ask():
                 break
+        return False
 
     def _time_for_rounds(self) -> float:
         """Seconds left before contenders must be built."""
