@@ -18,8 +18,9 @@ def test_rows_that_a_run_counts_have_no_time() -> None:
     model = parsed(text, w=np.ones((16, 8), "float32"))
     network = explain_model("rows", model, {}, parse_target().cpu)
     assert not network.coverage.fallbacks
-    (note,) = network.notes
+    note, beside = network.notes
     assert "matmul nx16 -> nx8" in note and note in list(summary(network))
+    assert beside.startswith("beside this, of unknown time: ")
 
 
 def test_a_loop_counts_once() -> None:
@@ -30,4 +31,30 @@ def test_a_loop_counts_once() -> None:
         }> (n, , x)
     }"""
     network = explain_model("loop", parsed(text), {}, parse_target().cpu)
-    assert network.notes == ("1 loop: one trip of each counts, a run may take more",)
+    note, beside = network.notes
+    assert note == "1 loop: one trip of each counts, a run may take more"
+    assert "elementwise" in beside
+
+
+def test_what_nothing_has_a_time_for_is_named() -> None:
+    """Neither pools, which the plan prices, nor a bias, which is the epilogue of a product."""
+    text = """g (float[1,8,12,12] x) => (y, v, i) {
+        a = Relu(x)
+        c = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(a, w)
+        p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(c)
+        s = Softmax<axis = 1>(p)
+        t = Softmax<axis = 3>(s)
+        f = Flatten(t)
+        m = MatMul(f, d)
+        y = Add(m, b)
+        v, i = TopK(y, k)
+    }"""
+    weights = {
+        "w": np.ones((8, 8, 3, 3), "float32"),
+        "d": np.ones((288, 16), "float32"),
+        "b": np.ones(16, "float32"),
+        "k": np.array([3]),
+    }
+    network = explain_model("beside", parsed(text, **weights), {}, parse_target().cpu)
+    (note,) = network.notes
+    assert note == "beside this, of unknown time: 2 softmax, 1 best_of_rows"

@@ -32,7 +32,7 @@ def explain_model(
     graph, coverage = ExtractConvGraph(cpu)(outlined.mod), FindFallbacks(cpu)(outlined.mod)
     history = current_history(cpu)
     network = explain_network(name, graph, cpu, history, coverage)
-    notes = notes_of(outlined.mod, outlined.rows)
+    notes = notes_of(outlined.mod, outlined.rows, cpu, coverage)
     together = network.explanation.seconds
     if one_core_plan(outlined.mod, graph, together, coverage, cpu, history) is not None:
         one = cpu.with_cores(1)
