@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 from onnx_text import Array, ours, peers
+from quantized_onnx import QDQ, QOPERATOR, images, network, quantized
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
+from tvm_neocpu.targets import parse_target
+
+CPU = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake").cpu
 
 X, Y = "x, sx, zx", "sy, zy"
 NODES = {
@@ -100,3 +108,37 @@ def test_within_one_step_of_onnx_runtime(case: str, dtype: str) -> None:
 def test_an_attribute_that_is_missing(node: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"attribute (axis|opset) is missing"):
         relay.frontend.from_onnx(model_of(node, "uint8"))
+
+
+@pytest.mark.parametrize(
+    ("graph", "shapes"),
+    [
+        (
+            """g (float[1,16,40] x) => (float[1,24,20] y) {
+                a = Conv<kernel_shape = [3], pads = [1, 1]>(x, w)
+                b = Relu(a)
+                y = Conv<kernel_shape = [5], pads = [2, 2], strides = [2]>(b, v)
+            }""",
+            {"w": (32, 16, 3), "v": (24, 32, 5)},
+        ),
+        (
+            """g (float[2,4,20,16] x) => (float[2,4,20,20] y) {
+                t = Transpose<perm = [0, 1, 3, 2]>(x)
+                y = MatMul(x, t)
+            }""",
+            {},
+        ),
+    ],
+)
+def test_files_of_both_forms_take_the_same_way(graph: str, shapes: dict[str, Any]) -> None:
+    """Signals, and products of two computed tensors: in integers, without a fallback."""
+    drawn = network(graph, **shapes)
+    for form in (QDQ, QOPERATOR):
+        model = quantized(drawn, form=form)
+        mod, _ = relay.frontend.from_onnx(model)
+        assert FindFallbacks(CPU)(fold(mod, CPU)).fallbacks == ()
+        data = images(model, 7)
+        (mine,), (theirs,) = ours(model, data), peers(model, data)
+        step = np.abs(theirs).max() / 255
+        assert np.abs(mine - theirs).max() < 2 * step
+        assert (np.abs(mine - theirs) > step / 2).mean() < 0.05

@@ -24,8 +24,8 @@ from tvm_neocpu.frontend.converters.quantized.quantize import (
 )
 
 _FLOAT = "float32"
-# Images and volumes.
-_RANKS = (4, 5)
+# Signals, images and volumes.
+_RANKS = (3, 4, 5)
 
 
 def qlinear_conv(node: Node) -> relax.Expr:
@@ -34,7 +34,7 @@ def qlinear_conv(node: Node) -> relax.Expr:
     Exact sums in int32 by plain arithmetic where scales or zero points are computed.
     """
     scales = _known_scales(node) if node.rank in _RANKS else None
-    if scales is None:
+    if scales is None or node.known(3) is None:
         return integer_arithmetic.qlinear_conv(node)
     inputs = [_real(node, (0, 1, 2)), _real(node, (3, 4, 5), axis=0)]
     bias = node.input(8)
@@ -45,7 +45,10 @@ def qlinear_conv(node: Node) -> relax.Expr:
 
 
 def qlinear_matmul(node: Node) -> relax.Expr:
-    """Inputs a, scale, zero, b, scale, zero, y_scale, y_zero; else as :func:`qlinear_conv`."""
+    """Inputs a, scale, zero, b, scale, zero, y_scale, y_zero; else as :func:`qlinear_conv`.
+
+    Both a and b may be computed, as in an attention.
+    """
     scales = _known_scales(node)
     if scales is None or scales[0].size != 1:
         return integer_arithmetic.qlinear_matmul(node)
@@ -125,14 +128,14 @@ _UNARY: dict[str, Callable[[Node, relax.Expr], relax.Expr]] = {
 
 
 def _known_scales(node: Node) -> list[Array] | None:
-    """The scales of x, w and y, in float32; ``None`` unless zero points and w are constants too."""
+    """The scales of x, w and y, in float32; ``None`` unless the zero points are constants, too."""
     places = (1, 4, 6)
     for place in places:
         check_scale(node, place)
     scales = [scale for place in places if (scale := node.known(place)) is not None]
     if len(scales) < len(places) or any(scale.dtype != _FLOAT for scale in scales):
         return None
-    return scales if all(node.known(place) is not None for place in (2, 3, 5, 7)) else None
+    return scales if all(node.known(place) is not None for place in (2, 5, 7)) else None
 
 
 def _check_channels_first(node: Node) -> None:
