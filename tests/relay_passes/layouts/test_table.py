@@ -12,8 +12,10 @@ from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import RULES, decided_flow, flow_of
+from tvm_neocpu.relay_passes.operators.depth_rows import DEPTH_ROWS, depth_rows
 from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP, look_up
 from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
+from tvm_neocpu.topi.image.depth import Depth
 
 op = relax.op
 
@@ -105,6 +107,7 @@ JOINS: dict[str, tuple[relax.Expr, tuple[relax.Var, ...], tuple[int, ...]]] = {
     "last channels": (op.strided_slice(X, [-3], [-2], [99]), (X,), (14, 16)),
     "interleave": (channel_move(X, Interleave(2, 2)), (X,), (4,)),
     "channel shuffle": (channel_move(X, Shuffle(2)), (X,), (16,)),
+    "rows of a volume's images": (depth_rows(X, Depth(1, 2, 2, 3, before=1)), (X,), (16,)),
     "concat of columns": (op.concat([X, Y], axis=-1), (X, Y), (16,)),
     # A single channel that is concatenated does not broadcast.
     "concat of a single channel": (op.concat([X, MASK], axis=1), (X, MASK), (1, 16)),
@@ -154,7 +157,9 @@ def test_whatever_depends_on_plain_nchw(name: str) -> None:
     assert (flow.kind, flow.operands) == (FlowKind.BOUNDARY, ())
 
 
-@pytest.mark.parametrize("name", sorted(RULES.keys() - {LOOK_UP, NEAREST, WHOLE_BETWEEN}))
+@pytest.mark.parametrize(
+    "name", sorted(RULES.keys() - {DEPTH_ROWS, LOOK_UP, NEAREST, WHOLE_BETWEEN})
+)
 def test_the_tables_name_operators_that_exist(name: str) -> None:
     make: object = op
     for part in name.split(".")[1:]:

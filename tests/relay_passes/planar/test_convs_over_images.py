@@ -86,9 +86,11 @@ def taps_alone(net: Net) -> str:
     return along(net, net("Sigmoid", x), 24, 7, 3, pads=[1, 0, 0, 1, 0, 0])
 
 
-def along(net: Net, x: str, channels: int, filters: int, taps: int, **attrs: object) -> str:
-    weight = net.weight(filters, channels, taps, 1, 1)
-    return net("Conv", x, weight, net.weight(filters), **attrs)
+def along(
+    net: Net, x: str, channels: int, filters: int, taps: int, groups: int = 1, **attrs: object
+) -> str:
+    weight = net.weight(filters, channels // groups, taps, 1, 1)
+    return net("Conv", x, weight, net.weight(filters), group=groups, **attrs)
 
 
 def read_apart(net: Net) -> str:
@@ -97,6 +99,25 @@ def read_apart(net: Net) -> str:
     y = conv3d(net, x, (32, 1), 16, 3, pads=[1] * 6, strides=[2, 1, 1])
     z = conv3d(net, x, (32, 1), 16, 1, strides=[2, 1, 1])
     return net("Add", y, z)
+
+
+def depthwise_volumes(net: Net) -> str:
+    """Each channel by itself: padded, strided, dilated, several filters a channel, and a gate."""
+    x = net("Relu", conv3d(net, "data", (3, 1), 37, 1))
+    y = conv3d(net, x, (37, 37), 37, 3, pads=[1] * 6)
+    gate = net("GlobalAveragePool", y)
+    gate = net("Sigmoid", conv3d(net, gate, (37, 1), 37, 1))
+    y = net("Relu", conv3d(net, net("Mul", y, gate), (37, 1), 24, 1))
+    y = along(net, y, 24, 24, 5, groups=24, pads=[2, 0, 0, 2, 0, 0])
+    y = conv3d(net, y, (24, 24), 48, 3, pads=[2, 1, 0, 1, 1, 2], strides=[2, 2, 1])
+    y = conv3d(net, net("Relu", y), (48, 48), 48, 2, pads=[3, 0, 1] * 2, dilations=[2, 1, 2])
+    return conv3d(net, y, (48, 1), 8, 1)
+
+
+def rows_apart(net: Net) -> str:
+    """Depthwise kernels whose rows are dilated: each tap is a convolution of its own."""
+    x = net("Relu", conv3d(net, "data", (3, 1), 16, 1))
+    return conv3d(net, x, (16, 16), 16, 3, pads=[1, 2, 2] * 2, dilations=[1, 2, 2])
 
 
 def pooled_volumes(net: Net) -> str:
@@ -154,6 +175,9 @@ NETS: dict[str, tuple[tuple[int, ...], Callable[[Net], str]]] = {
     "several volumes' taps": ((3, 3, 6, 5, 8), taps_alone),
     "beside the volume": ((1, 3, 1, 9, 8), beside_the_volume),
     "read apart": ((1, 3, 7, 9, 8), read_apart),
+    "depthwise volumes": ((1, 3, 6, 9, 8), depthwise_volumes),
+    "several depthwise volumes": ((2, 3, 5, 9, 7), depthwise_volumes),
+    "rows apart": ((1, 3, 4, 9, 8), rows_apart),
     "pooled volumes": ((1, 3, 15, 9, 8), pooled_volumes),
     "several pooled volumes": ((2, 3, 14, 8, 9), pooled_volumes),
     "transposed volumes": ((1, 3, 3, 4, 5), upwards),
@@ -191,13 +215,17 @@ def test_templates_take_every_convolution(case: str) -> None:
     assert not calls(mod, "batch_norm") + calls(mod, "pool1d") + calls(mod, "pool3d")
 
 
-def test_templates_find_the_images_of_a_volume() -> None:
+@pytest.mark.parametrize("case", ["taps alone", "depthwise volumes"])
+def test_templates_find_the_images_of_a_volume(case: str) -> None:
     """No copy of them is left, nor sums of taps."""
-    mod = folded("taps alone")
+    mod = folded(case)
     plan = choose_plan(graph := ExtractConvGraph(CPU)(mod), CPU)
     computed = compute_templates(apply_plan(mod, plan, CPU), plan.by_layout(graph), CPU)
     names = {str(name.name_hint) for name in computed.functions}
-    assert not [name for name in names if "take" in name or "pad" in name or "slice" in name]
+    copies = ("take", "pad", "depth_rows")
+    assert not [name for name in names if any(copy in name for copy in copies)]
+    # In front of the network and behind it.
+    assert sum("transpose" in name for name in names) == 2
 
 
 @pytest.mark.parametrize(

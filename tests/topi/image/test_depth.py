@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tvm import te
 
-from tvm_neocpu.topi.image.depth import OUTSIDE, Depth, depth_windows
+from tvm_neocpu.topi.image.depth import OUTSIDE, Depth, depth_rows, depth_windows
 
 
 @st.composite
@@ -81,3 +81,17 @@ def test_windows_are_computed(depth: Depth) -> None:
     result = tvm.runtime.tensor(np.zeros(expected.shape))
     tvm.compile(made, "llvm")(tvm.runtime.tensor(volumes.reshape(-1, 2, 3, 4, 5)), result)
     np.testing.assert_array_equal(result.numpy(), expected)
+
+
+@given(depths())
+def test_rows_of_images_are_computed(depth: Depth) -> None:
+    """Row y of each image that an output reads, then row y + 1; in blocks of channels, too."""
+    volumes = np.random.default_rng(3).standard_normal((depth.batch, depth.extent, 2, 3, 2, 4))
+    expected = read(depth, volumes).transpose(0, 1, 3, 4, 2, 5, 6)
+    images = volumes.reshape(-1, *volumes.shape[2:])
+    data = te.placeholder(images.shape, "float64", "data")
+    rows = depth_rows(data, depth)
+    run = tvm.compile(te.create_prim_func([data, rows]), "llvm")
+    result = tvm.runtime.tensor(np.zeros([int(extent) for extent in rows.shape]))
+    run(tvm.runtime.tensor(images), result)
+    np.testing.assert_array_equal(result.numpy(), expected.reshape(result.shape))

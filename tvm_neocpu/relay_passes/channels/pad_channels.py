@@ -43,6 +43,7 @@ from tvm_neocpu.relay_passes.layouts.slices import (
 )
 from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
+from tvm_neocpu.relay_passes.operators.depth_rows import DEPTH_ROWS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.
@@ -298,8 +299,8 @@ def _is_unsafe(value: relax.Expr) -> bool:
 
 
 def _keeps_channels(value: relax.Expr) -> bool:
-    """Whether it is a slice of rows and columns, or a pad of the batch."""
-    if op_name(value) == PAD:
+    """Whether it is a slice of rows and columns, a pad of the batch, or rows of its images."""
+    if op_name(value) in (PAD, DEPTH_ROWS):
         return True
     ranges = read_slice(value)
     return ranges is not None and channel_range(ranges) is None

@@ -26,6 +26,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     is_feature_map,
 )
 from tvm_neocpu.relay_passes.layouts.slices import blocked_slice, channel_range, read_slice
+from tvm_neocpu.relay_passes.operators.depth_rows import DEPTH_ROWS, depth_rows, read_depth_rows
 
 
 def _concat_flow(call: relax.Call) -> Flow:
@@ -88,6 +89,18 @@ def _take(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
     return relax.op.take(operands.new[0], call.args[1], IMAGES, str(call.attrs.mode))
 
 
+def _rows_flow(call: relax.Call) -> Flow:
+    """As a gather of images: a transform belongs in front."""
+    plain = is_feature_map(call.args[0]) and is_feature_map(call)
+    return Flow(FlowKind.JOIN, (call.args[0],), (channels_of(call),)) if plain else BOUNDARY
+
+
+def _rows(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    read = read_depth_rows(call)
+    assert read is not None
+    return depth_rows(operands.new[0], read[1])
+
+
 def _reshape_flow(call: relax.Call) -> Flow:
     """Images side by side, a join whose block divides the channels of one image; or a squeeze."""
     if is_feature_map(call.args[0]) and is_stack(call):
@@ -116,4 +129,5 @@ RULES = {
     MOVE: LayoutRule(_channel_move_flow, _channel_move),
     TAKE: LayoutRule(_take_flow, _take),
     RESHAPE: LayoutRule(_reshape_flow, _reshape),
+    DEPTH_ROWS: LayoutRule(_rows_flow, _rows),
 }

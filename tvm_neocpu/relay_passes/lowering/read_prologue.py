@@ -24,7 +24,8 @@ from tvm_neocpu.relay_passes.ir.exprs import (
     static_shape,
 )
 from tvm_neocpu.relay_passes.layouts.depth_windows import read_side_by_side
-from tvm_neocpu.topi.image.depth import Depth, depth_windows
+from tvm_neocpu.relay_passes.operators.depth_rows import read_depth_rows
+from tvm_neocpu.topi.image.depth import Depth, depth_rows, depth_windows
 from tvm_neocpu.topi.math.half_precision import BITS
 from tvm_neocpu.topi.schedule import prologue
 
@@ -42,12 +43,14 @@ OPERATIONS = {"relax.multiply": "multiply", "relax.add": "add", "relax.nn.relu":
 class Prologue:
     """The ``parts`` are concatenated by channels; each operation is applied to the result.
 
-    With ``depth`` the one part has the images of volumes, some of which lie side by side then.
+    With ``depth`` the one part has the images of volumes, some of which lie side by side then, or,
+    with ``in_rows``, row by row.
     """
 
     parts: tuple[relax.Expr, ...]
     operations: tuple[Operation, ...]
     depth: Depth | None = None
+    in_rows: bool = False
 
     @property
     def operands(self) -> tuple[relax.Expr, ...]:
@@ -55,15 +58,16 @@ class Prologue:
         return tuple(operand for _, operand in self.operations if operand is not None)
 
     @property
-    def scheme(self) -> tuple[int, tuple[tuple[str, bool], ...], Depth | None]:
+    def scheme(self) -> tuple[int, tuple[tuple[str, bool], ...], Depth | None, bool]:
         """What it computes, but for the tensors: how many parts, which operations on what."""
         operations = tuple((name, operand is not None) for name, operand in self.operations)
-        return len(self.parts), operations, self.depth
+        return len(self.parts), operations, self.depth, self.in_rows
 
     def compute(self, parts: Sequence[te.Tensor], operands: Sequence[te.Tensor]) -> te.Tensor:
         """The template's data; one part without operations is that part itself."""
         if self.depth is not None:
-            return depth_windows(parts[0], self.depth)
+            images = depth_rows if self.in_rows else depth_windows
+            return images(parts[0], self.depth)
         if len(parts) == 1 and not self.operations:
             return parts[0]
         left = iter(operands)
@@ -87,6 +91,10 @@ def read_prologue(
     if windows is not None:
         images, depth = windows
         return Prologue((images,), (), depth)
+    rows = read_depth_rows(definition(data) if isinstance(data, relax.Var) else None)
+    if rows is not None:
+        images, depth = rows
+        return Prologue((images,), (), depth, in_rows=True)
     operations: list[Operation] = []
     while uses.get(data) == 1 and (found := _operation(data, definition(data))) is not None:
         data, operation = found

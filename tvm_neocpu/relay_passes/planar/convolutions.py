@@ -24,10 +24,11 @@ from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
+from tvm_neocpu.relay_passes.operators.depth_rows import depth_rows
 from tvm_neocpu.relay_passes.planar.depth import shifted, windows
 from tvm_neocpu.relay_passes.planar.filters import Filters, read_filters
 from tvm_neocpu.relay_passes.planar.view import Views
-from tvm_neocpu.topi.image.depth import Depth
+from tvm_neocpu.topi.image.depth import OUTSIDE, Depth
 
 # Floats of the widest vector: filters of all taps that fit it take as long as those of one tap.
 ONE_VECTOR = 16
@@ -94,6 +95,8 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     taps = weight.shape[2]
     depth = Depth(shape[0], shape[2], static_shape(call)[2], taps, stride, dilation, front)
     if int(attrs.groups) > 1:
+        if int(attrs.groups) == static_shape(data)[1] and _fits_rows(filters, depth, dilations[0]):
+            return _rows_of_images(views, data, filters, depth, call)
         return _tap_by_tap(views, data, filters, depth, images)
     if filters.coded is None and _adds_up(views, weight, stride):
         return _sums_of_taps(views, data, weight, depth, images)
@@ -146,6 +149,35 @@ def _sums_of_taps(
         for tap in range(depth.taps)
     ]
     return views.scope.combine(relax.op.add, parts)
+
+
+def _fits_rows(filters: Filters, depth: Depth, dilation: int) -> bool:
+    """Whether a depthwise kernel's taps along the depth may be rows: of floats, and no row apart.
+
+    Of integers Q and DQ would have to pass the rows.
+    """
+    is_outside = bool((depth.images() == OUTSIDE).all())
+    return filters.coded is None and depth.taps > 1 and dilation == 1 and not is_outside
+
+
+def _rows_of_images(
+    views: Views, data: relax.Expr, filters: Filters, depth: Depth, call: relax.Call
+) -> relax.Expr:
+    """A depthwise kernel of T x R rows over the rows of all images that it reads."""
+    attrs, taps = call.attrs, depth.taps
+    (_, *strides), (_, dilation_y, dilation_x) = ints(attrs.strides), ints(attrs.dilation)
+    _, top, left, _, bottom, right = ints(attrs.padding)
+    # (K, 1, T, R, S) -> (K, 1, R * T, S)
+    turned = filters.array.swapaxes(2, 3)
+    kernel = turned.reshape(*turned.shape[:2], -1, turned.shape[-1])
+    return relax.op.nn.conv2d(
+        views.scope.emit(depth_rows(data, depth)),
+        filters.weight(views, kernel),
+        strides=[strides[0] * taps, strides[1]],
+        padding=[top * taps, left, bottom * taps, right],
+        dilation=[dilation_y, dilation_x],
+        groups=int(attrs.groups),
+    )
 
 
 def _tap_by_tap(

@@ -114,6 +114,20 @@ def _pool_of_images(
     )
 
 
+def _mean(views: Views, call: relax.Call) -> relax.Expr | None:
+    """Over a whole volume: the mean of its images' means. Integers are left as they are."""
+    operand, shape = views.map_of(call.args[0]), static_shape(call.args[0])
+    if operand is None or shape is None or not dtype_of(call).startswith("float"):
+        return None
+    axes = sorted(axis % len(shape) for axis in ints(call.attrs.axis or ()))
+    if axes != [2, 3, 4] or not call.attrs.keepdims:
+        return None
+    emit, (batch, channels, depth, *_) = views.scope.emit, shape
+    of_images = emit(relax.op.mean(operand, [2, 3], keepdims=True))
+    by_volume = emit(relax.op.reshape(of_images, (batch, depth, channels, 1, 1)))
+    return relax.op.mean(by_volume, [1])
+
+
 def _joins(call: relax.Call, depth: Depth) -> bool:
     """Whether pooled images can be joined.
 
@@ -192,6 +206,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys((QUANTIZE, DEQUANTIZE), _scaled),
     "relax.concat": _concat,
+    "relax.mean": _mean,
     "relax.nn.avg_pool1d": _pool,
     "relax.nn.avg_pool3d": _pool,
     "relax.nn.batch_norm": _batch_norm,

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 from tvm import te, tirx
+from tvm.ir import Expr
 
-WINDOWS = "depth_windows"
+WINDOWS, ROWS = "depth_windows", "depth_rows"
 # Says of a computation that it only finds the place of what lies in memory.
 PLACES_KEY = "neocpu.places"
 # In place of an image that is not there.
@@ -118,18 +119,35 @@ def depth_windows(data: te.Tensor, depth: Depth) -> te.Tensor:
     Their channels, or blocks of these, lie one behind the other; zeros where no image is.
     """
     blocks = int(data.shape[1])
-    reads_zeros = depth.reads_zeros
 
     def element(n, c, *at):
-        volume, output = (0, n) if depth.batch == 1 else (n // depth.outputs, n % depth.outputs)
-        tap, block = c // blocks, c % blocks
-        place = depth.place(output, tap)
-        value = data(volume * depth.extent + place, block, *at)
-        if not reads_zeros:
-            return value
-        inside = tirx.all(place >= 0, place < depth.extent)
-        return tirx.if_then_else(inside, value, tirx.const(0, data.dtype))
+        return _pixel(data, depth, n, c // blocks, (c % blocks, *at))
 
     shape = (depth.batch * depth.outputs, depth.taps * blocks, *data.shape[2:])
-    attrs = {} if reads_zeros else {PLACES_KEY: 1}
+    attrs = {} if depth.reads_zeros else {PLACES_KEY: 1}
     return te.compute(shape, element, name=WINDOWS, attrs=attrs)
+
+
+def depth_rows(data: te.Tensor, depth: Depth) -> te.Tensor:
+    """(N * D, B, H, ...) -> (N * outputs, B, H * taps, ...): row y of each image that an output
+    reads, then row y + 1; zeros where no image is.
+    """
+
+    def element(n, c, y, *at):
+        return _pixel(data, depth, n, y % depth.taps, (c, y // depth.taps, *at))
+
+    _, blocks, rows, *rest = data.shape
+    shape = (depth.batch * depth.outputs, blocks, rows * depth.taps, *rest)
+    attrs = {} if depth.reads_zeros else {PLACES_KEY: 1}
+    return te.compute(shape, element, name=ROWS, attrs=attrs)
+
+
+def _pixel(data: te.Tensor, depth: Depth, n: Expr, tap: Expr, at: tuple[Expr, ...]) -> Expr:
+    """A place of the image that output ``n`` of the batch reads at a tap, or zero."""
+    volume, output = (0, n) if depth.batch == 1 else (n // depth.outputs, n % depth.outputs)
+    place = depth.place(output, tap)
+    value = data(volume * depth.extent + place, *at)
+    if not depth.reads_zeros:
+        return value
+    inside = tirx.all(place >= 0, place < depth.extent)
+    return tirx.if_then_else(inside, value, tirx.const(0, data.dtype))

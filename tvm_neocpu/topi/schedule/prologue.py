@@ -15,7 +15,7 @@ from tvm.ir import Expr
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.topi.image.depth import PLACES_KEY, WINDOWS
+from tvm_neocpu.topi.image.depth import PLACES_KEY, ROWS, WINDOWS
 from tvm_neocpu.topi.schedule import steps
 
 PROLOGUE, PARTS_KEY = "prologue", "neocpu.prologue_parts"
@@ -68,9 +68,10 @@ def inline_prologue(sch: Schedule) -> None:
 
     # prologue = max(x * s + t, 0); pad = prologue or 0  ->  pad = max(x * s + t, 0) or 0
     """
-    windows = steps.find_block(sch, WINDOWS)
-    if windows is not None:
-        sch.compute_inline(windows)
+    for name in (WINDOWS, ROWS):
+        images = steps.find_block(sch, name)
+        if images is not None:
+            sch.compute_inline(images)
     prologue = steps.find_block(sch, PROLOGUE)
     if prologue is None:
         return
