@@ -12,7 +12,7 @@ from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
-from tvm_neocpu.topi.image.depth import WINDOWS
+from tvm_neocpu.topi.image.depth import ROWS, WINDOWS
 from tvm_neocpu.topi.schedule.generic import schedule_behind, schedule_generic
 from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
 from tvm_neocpu.topi.schedule.steps import find_block
@@ -113,7 +113,7 @@ def _cuts_loops(sch: Schedule, anchor: Anchor) -> bool:
     """
     if not implementation_of(anchor.config).cuts_loops(anchor.workload, anchor.config):
         return False
-    return all(find_block(sch, name) is None for name in (PROLOGUE, WINDOWS))
+    return all(find_block(sch, name) is None for name in (PROLOGUE, ROWS, WINDOWS))
 
 
 def _with_attrs(scheduled: tirx.PrimFunc, func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -104,7 +104,8 @@ def _rewrites(block: FusedBlock) -> list[Sequence[Rewrite]]:
 def member_of(func: BaseFunc) -> Member | None:
     """The layer that a template's function computes; ``None`` for any other function.
 
-    And for one that reads several images of a volume: a group works on one image at a time.
+    And for one that reads several images of a volume: a group works on one image at a time. One
+    that reads the rows of several images begins a group only: none has a layer that makes them.
     """
     if not isinstance(func, tirx.PrimFunc):
         return None
