@@ -26,7 +26,7 @@ from tvm_neocpu.relay_passes.channels.fold_channel_shuffle import FoldChannelShu
 from tvm_neocpu.relay_passes.channels.group_norms import GroupNorms
 from tvm_neocpu.relay_passes.channels.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
-from tvm_neocpu.relay_passes.channels.pad_depthwise import PadDepthwise
+from tvm_neocpu.relay_passes.channels.pad_data import PadData
 from tvm_neocpu.relay_passes.channels.widen_groups import WidenGroups
 from tvm_neocpu.relay_passes.convolutions.absorb_transposes import AbsorbTransposes
 from tvm_neocpu.relay_passes.convolutions.computed_filters import ComputedFilters
@@ -184,7 +184,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PlainProducts(cpu),  # what the next pass would pad
         PadChannels(cpu),  # the passes above would work on its zeros too
-        PadDepthwise(cpu),  # those that the pass above could not reach
+        PadData(cpu),  # where the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
         NoteWeightBits(cpu),  # behind every pass that changes weights
         StoreHalfWeights(cpu),  # last: the passes above compute with fp32 weights

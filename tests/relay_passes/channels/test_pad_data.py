@@ -1,4 +1,4 @@
-"""Depthwise convolutions of broken vectors: dead channels where they pay, and right numbers."""
+"""Convolutions over broken vectors: dead channels where they pay, and right numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx_net import Net, check
 
 from tvm_neocpu import relay
 from tvm_neocpu.pipeline import fold
-from tvm_neocpu.relay_passes.channels.pad_depthwise import dead_channels
+from tvm_neocpu.relay_passes.channels.pad_data import dead_channels
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.targets import parse_target
@@ -31,6 +31,41 @@ def test_dead_channels_fill_vectors(channels: int, dead: int) -> None:
 
 def test_moving_a_map_must_pay() -> None:
     assert dead_channels(depthwise(44, kernel=1), CPU) == 0
+
+
+def dense(channels: int, filters: int = 64, size: int = 64, kernel: int = 3) -> ConvWorkload:
+    pads = (kernel // 2,) * 4
+    return ConvWorkload(1, channels, size, size, filters, (kernel, kernel), (1, 1), pads)
+
+
+@pytest.mark.parametrize(
+    ("conv", "dead"),
+    [
+        (dense(565), 3),  # blocks of 5, and no Winograd
+        (dense(117, 128), 3),
+        (dense(576), 0),
+        (dense(565, kernel=1), 0),  # a copy takes longer than it spares
+        (dense(3), 0),
+        (dense(20, 32), 0),
+    ],
+)
+def test_dead_inputs_of_dense_layers(conv: ConvWorkload, dead: int) -> None:
+    assert dead_channels(conv, CPU) == dead
+
+
+def test_layers_over_one_concat_share_what_is_padded() -> None:
+    """As in optical flow: features, a correlation and a flow, read by two layers."""
+    net = Net((1, 32, 40, 40))
+    x = net("Relu", net.conv("data", 32, 83, 3))
+    x = net("Concat", x, net.conv("data", 32, 34), axis=1)
+    y = net("Concat", net.conv(x, 117, 64, 3), net.conv(x, 117, 32, 3), axis=1)
+    model = net.model(y)
+    mod = fold(relay.frontend.from_onnx(model)[0], CPU)
+    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    convs = [conv for value in values if (conv := conv_workload(value)) is not None]
+    assert sum(op_name(value) == "relax.nn.pad" for value in values) == 1
+    assert sum(conv.in_channels == 120 for conv in convs) == 2
+    check(model)
 
 
 def network(shape: tuple[int, int, int, int], kernel: int, **attributes: object) -> onnx.ModelProto:
