@@ -208,7 +208,7 @@ class TuningSession:
     # -- the rounds -----------------------------------------------------------------------------
 
     def _search_candidates(self, workers: Crew, contenders: Contenders) -> bool:
-        """Whether the time for rounds ended them, not the board."""
+        """Whether the time for rounds was over with layers still open."""
         rounds = Rounds(
             self._board,
             workers,

@@ -6,8 +6,11 @@ Images are of ones: another number in a result is foreign memory.
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx_node import Array, Case, check_together, node_model, ours
+from onnx_text import ours as ours_of
+from onnx_text import parsed, peers
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -78,6 +81,49 @@ def test_known_ones_are_refused(
         relay.frontend.from_onnx(model)
 
 
+KEPT = """
+    k = Compress<axis = 0>(x, p)
+"""
+TAILS = {
+    "RoiAlign": "y = RoiAlign<output_height = 2, output_width = 2>(k, r, i)",
+    "MaxRoiPool": "y = MaxRoiPool<pooled_shape = [2, 2]>(k, f)",
+    "ReverseSequence": """m = ReduceMax<axes = [2, 3], keepdims = 0>(k)
+        y = ReverseSequence<batch_axis = 1, time_axis = 0>(m, l)""",
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_images_that_a_run_counts(tail: str) -> None:
+    """Fewer images are kept than places name: the last one is read."""
+    inputs = "float[6,3,10,10] x, bool[6] p, int64[2] i, int64[3] l"
+    text = f"g ({inputs}) => (y) {{ {KEPT} {TAILS[tail]} }}"
+    weights = {
+        "r": np.array([[0, 0, 5, 5], [1, 1, 8, 8]], "float32"),
+        "f": np.array([[1, 0, 0, 5, 5], [9, 1, 1, 8, 8]], "float32"),
+    }
+    model = parsed(text, **weights)
+    data = {
+        "x": np.random.default_rng(0).standard_normal((6, 3, 10, 10), dtype="float32"),
+        "p": np.array([1, 0, 1, 1, 0, 0], bool),
+        "i": np.array([1, 9]),
+        "l": np.array([1, 2, 9]),
+    }
+    found = ours_of(model, data)[0]
+    data["i"], data["l"] = np.array([1, 2]), np.array([1, 2, 3])
+    model.graph.initializer[1].CopyFrom(
+        onnx.numpy_helper.from_array(np.array([[1, 0, 0, 5, 5], [2, 1, 1, 8, 8]], "float32"), "f")
+    )
+    np.testing.assert_allclose(found, peers(model, data)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin", "Hardmax"])
+@pytest.mark.parametrize("axis", [4, -5])
+def test_an_axis_that_is_not_there(op_type: str, axis: int) -> None:
+    model = node_model(op_type, [ONES], opset=13, axis=axis)
+    with pytest.raises(UnsupportedOperatorError, match=r"axis -?\d is outside data of rank 4"):
+        relay.frontend.from_onnx(model)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_division_by_0_and_of_the_least_number_by_minus_1(dtype: str) -> None:
     """x / 0 is 0, x mod 0 is 0; the least number by -1 is itself, as its negative wraps."""
@@ -116,10 +162,18 @@ def test_nan_is_an_extremum_only_in_the_first_place(op_type: str) -> None:
     rows = [[1, nan, 3], [nan, 2, 1], [3, nan, 1], [1, 2, nan], [nan] * 3, [-np.inf, nan, np.inf]]
     data = np.array(rows, "float32")
     long = np.concatenate([data, np.tile(data, 40)], axis=1)
+    # A NaN beside what every number is better than.
+    worst = np.array([[-np.inf, nan], [np.inf, nan]], "float32")
+    wide = np.concatenate([np.repeat(worst[:, :1], 69, axis=1), worst[:, 1:]], axis=1)
     check_together(
         [
-            Case(op_type, [values], (), {"axis": axis, "keepdims": keeps})
-            for values, axis in ((data, 1), (data.T.copy(), 0), (long, -1))
+            Case(
+                op_type,
+                [values],
+                (),
+                {"axis": axis, "keepdims": keeps, "select_last_index": 1 - keeps},
+            )
+            for values, axis in ((data, 1), (data.T.copy(), 0), (long, -1), (worst, 1), (wide, 1))
             for keeps in (0, 1)
         ]
     )

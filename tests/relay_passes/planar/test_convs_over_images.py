@@ -117,6 +117,7 @@ def depthwise_volumes(net: Net) -> str:
 def rows_apart(net: Net) -> str:
     """Depthwise kernels whose rows are dilated: each tap is a convolution of its own."""
     x = net("Relu", conv3d(net, "data", (3, 1), 16, 1))
+    x = along(net, x, 16, 16, 3, groups=16, pads=[1, 0, 0] * 2, dilations=[1, 2, 2])
     return conv3d(net, x, (16, 16), 16, 3, pads=[1, 2, 2] * 2, dilations=[1, 2, 2])
 
 

@@ -21,7 +21,14 @@ from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import decided_flow
 from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
 
-# Other names of a tensor; and of what computes none, its label.
+# Operations that no layout goes through, element by element all the same.
+# fmt: off
+_OF_ELEMENTS = frozenset(f"relax.{name}" for name in (
+    "bitwise_and", "bitwise_or", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan",
+    "less", "less_equal", "logical_and", "logical_not", "logical_or", "mod", "not_equal", "where",
+))
+# fmt: on
+# What makes another name for a tensor; the empty text stands for what makes no tensor.
 _WITHOUT_CODE = frozenset(("", "expand_dims", "flatten", "reshape", "squeeze", "tensor_to_shape"))
 
 
@@ -72,7 +79,7 @@ def _label(call: relax.Call) -> str:
     name = op_name(call)
     if name == CALL_TIR:
         return str(call.args[0].name_hint)
-    if name in ELEMENTWISE:
+    if name in ELEMENTWISE or name in _OF_ELEMENTS:
         return "elementwise"
     is_operator = name.startswith("relax.") and tensors_of(call.ty)
     return name.removeprefix("relax.").removeprefix("nn.") if is_operator else ""

@@ -152,12 +152,14 @@ def _sums_of_taps(
 
 
 def _fits_rows(filters: Filters, depth: Depth, dilation: int) -> bool:
-    """Whether a depthwise kernel's taps along the depth may be rows: of floats, and no row apart.
+    """Whether a depthwise kernel's taps along the depth may be rows.
 
-    Of integers Q and DQ would have to pass the rows.
+    Its own rows must not be dilated, and some image must lie inside of the volume. With integers Q
+    and DQ would have to pass the rows.
     """
     is_outside = bool((depth.images() == OUTSIDE).all())
-    return filters.coded is None and depth.taps > 1 and dilation == 1 and not is_outside
+    in_a_row = dilation == 1 or filters.array.shape[3] == 1
+    return filters.coded is None and depth.taps > 1 and in_a_row and not is_outside
 
 
 def _rows_of_images(
@@ -165,7 +167,7 @@ def _rows_of_images(
 ) -> relax.Expr:
     """A depthwise kernel of T x R rows over the rows of all images that it reads."""
     attrs, taps = call.attrs, depth.taps
-    (_, *strides), (_, dilation_y, dilation_x) = ints(attrs.strides), ints(attrs.dilation)
+    (_, *strides), (_, _, dilation) = ints(attrs.strides), ints(attrs.dilation)
     _, top, left, _, bottom, right = ints(attrs.padding)
     # (K, 1, T, R, S) -> (K, 1, R * T, S)
     turned = filters.array.swapaxes(2, 3)
@@ -175,7 +177,7 @@ def _rows_of_images(
         filters.weight(views, kernel),
         strides=[strides[0] * taps, strides[1]],
         padding=[top * taps, left, bottom * taps, right],
-        dilation=[dilation_y, dilation_x],
+        dilation=[1, dilation],
         groups=int(attrs.groups),
     )
 

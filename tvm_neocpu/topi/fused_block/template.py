@@ -104,8 +104,9 @@ def _rewrites(block: FusedBlock) -> list[Sequence[Rewrite]]:
 def member_of(func: BaseFunc) -> Member | None:
     """The layer that a template's function computes; ``None`` for any other function.
 
-    And for one that reads several images of a volume: a group works on one image at a time. One
-    that reads the rows of several images begins a group only: none has a layer that makes them.
+    And for one that reads several images of a volume side by side: a group works on one image at a
+    time. A layer that reads their rows can only be the first of a group, because no layer writes an
+    image of that height.
     """
     if not isinstance(func, tirx.PrimFunc):
         return None

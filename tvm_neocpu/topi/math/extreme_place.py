@@ -1,6 +1,6 @@
 """Where the largest or the smallest element along an axis is: ArgMax and ArgMin.
 
-A NaN is never the one, but where it stands first: then nothing is larger, nor smaller, as in ONNX
+A NaN is chosen only where it stands first: nothing is larger than it, nor smaller, as in ONNX
 Runtime. Along the innermost axis a reduction of pairs, number and place, is scalar code in LLVM;
 there long rows are reduced twice, each time in vectors: the number, then the first place of it.
 """
@@ -25,7 +25,7 @@ def place_of_extreme(
 
     The axis becomes 1 if ``keeps``, else it vanishes.
     """
-    is_float = str(x.dtype).startswith("float")
+    is_float = _is_float(x)
 
     def number(*at: Expr) -> Expr:
         if not is_float:
@@ -36,7 +36,9 @@ def place_of_extreme(
     numbers = te.compute(x.shape, number, name="numbers")
     length = x.shape[axis]
     is_long = axis == len(x.shape) - 1 and not (isinstance(length, tirx.IntImm) and length < LONG)
-    found = (_by_number if is_long else _in_pairs)(numbers, axis, is_largest, last)
+    find = _by_number if is_long else _in_pairs
+    # Of NaN alone the place is none that exists; the first one's is taken below.
+    found = find(numbers, x, axis, is_largest, last)
 
     def element(*at: Expr) -> Expr:
         ahead, behind = at[:axis], at[axis + keeps :]
@@ -50,25 +52,33 @@ def place_of_extreme(
     return te.compute([*x.shape[:axis], *ones, *x.shape[axis + 1 :]], element, name="place")
 
 
+def _is_float(x: te.Tensor) -> bool:
+    return str(x.dtype).startswith("float")
+
+
 def _is_number(x: Expr) -> Expr:
     """False for a NaN. TVM takes x == x for true, and pairs beside its isnan come out wrong."""
     return x >= tirx.const(-math.inf, x.ty.dtype)
 
 
-def _by_number(x: te.Tensor, axis: int, is_largest: bool, last: bool) -> te.Tensor:
+def _by_number(
+    x: te.Tensor, given: te.Tensor, axis: int, is_largest: bool, last: bool
+) -> te.Tensor:
     """int32, without the axis: the least or the largest place of the best number."""
     best = (largest if is_largest else smallest)(x, (axis,), keeps=True)
     none = tirx.Cast("int32", -1 if last else x.shape[axis])
 
     def at_best(*at: Expr) -> Expr:
         is_best = x(*at) == best(*at[:axis], 0, *at[axis + 1 :])
+        if _is_float(x):
+            is_best = tirx.all(is_best, _is_number(given(*at)))
         return tirx.Select(is_best, tirx.Cast("int32", at[axis]), none)
 
     places = te.compute(x.shape, at_best, name="at_best")
     return (largest if last else smallest)(places, (axis,), keeps=False)
 
 
-def _in_pairs(x: te.Tensor, axis: int, is_largest: bool, last: bool) -> te.Tensor:
+def _in_pairs(x: te.Tensor, given: te.Tensor, axis: int, is_largest: bool, last: bool) -> te.Tensor:
     """int32, without the axis: the place that goes along with the best number."""
 
     def better(one: tuple[Expr, Expr], other: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
@@ -77,7 +87,7 @@ def _in_pairs(x: te.Tensor, axis: int, is_largest: bool, last: bool) -> te.Tenso
             wins = next_value >= value if last else next_value > value
         else:
             wins = next_value <= value if last else next_value < value
-        wins = tirx.any(place < 0, wins)
+        wins = tirx.all(next_place >= 0, tirx.any(place < 0, wins))
         return tirx.Select(wins, next_place, place), tirx.Select(wins, next_value, value)
 
     def worst(place: str, value: str) -> tuple[Expr, Expr]:
@@ -87,7 +97,11 @@ def _in_pairs(x: te.Tensor, axis: int, is_largest: bool, last: bool) -> te.Tenso
     step = te.reduce_axis((0, x.shape[axis]), name="step")
 
     def element(*at: Expr) -> tuple[Expr, Expr]:
-        return tirx.Cast("int32", step), x(*at[:axis], step, *at[axis:])
+        whole = (*at[:axis], step, *at[axis:])
+        place = tirx.Cast("int32", step)
+        if _is_float(x):
+            place = tirx.Select(_is_number(given(*whole)), place, tirx.const(-1, "int32"))
+        return place, x(*whole)
 
     pairs = te.comm_reducer(better, worst, name="better")
     shape = [*x.shape[:axis], *x.shape[axis + 1 :]]

@@ -13,7 +13,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.compute.places import places_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from
-from tvm_neocpu.frontend.converters.inside import inside
+from tvm_neocpu.frontend.converters.inside import inside_axis
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
@@ -133,7 +133,7 @@ def reverse_sequence(node: Node) -> relax.Expr:
 
         return te.compute(data.shape, element, name="reverse_sequence")
 
-    lengths = node.emit(relax.op.astype(inside(node, 1, node.extent(time)), "int64"))
+    lengths = node.emit(relax.op.astype(inside_axis(node, 1, time, more=1), "int64"))
     return node.builder.emit_te(compute, node.data, lengths, primfunc_name_hint="reverse_sequence")
 
 

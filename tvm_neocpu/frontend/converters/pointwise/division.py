@@ -57,8 +57,8 @@ def _safe_divisor(node: Node) -> relax.Var:
     """The divisor, 1 where a CPU would trap.
 
     Of the least number by -1 the quotient is no number of the type, and x86 traps, too. Sums in
-    place of selections: within the branch of one, TVM puts the divisor itself back, and computes
-    both branches.
+    place of selections: inside of a Select TVM puts the divisor itself back, and computes both of
+    its branches.
     """
     x, y = node.data, node.required(1)
     is_zero = _as_number(node, relax.op.equal(y, relax.const(0, node.dtype)))

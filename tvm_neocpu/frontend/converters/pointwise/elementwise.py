@@ -115,7 +115,8 @@ def sign(node: Node) -> relax.Expr:
 def comparison(node: Node) -> relax.Expr:
     """Equal, GreaterOrEqual and LessOrEqual where TVM's comparison would be wrong, or is none.
 
-    LLVM has none of booleans as TVM writes it. Of an int32 and -2^31 TVM's simplifier subtracts.
+    LLVM cannot compare booleans as TVM writes it. Of an int32 and -2^31 TVM's simplifier takes the
+    difference, which overflows.
     """
     is_tensor = isinstance(node.data.ty, relax.TensorType)
     if is_tensor and node.dtype == "bool":

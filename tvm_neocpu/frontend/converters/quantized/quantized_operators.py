@@ -31,7 +31,7 @@ _RANKS = (3, 4, 5)
 def qlinear_conv(node: Node) -> relax.Expr:
     """Inputs x, scale, zero, w, scale, zero, y_scale, y_zero, and an int32 bias.
 
-    Exact sums in int32 by plain arithmetic where scales or zero points are computed.
+    Exact sums in int32 by plain arithmetic where w, scales or zero points are computed.
     """
     scales = _known_scales(node) if node.rank in _RANKS else None
     if scales is None or node.known(3) is None:
@@ -49,6 +49,10 @@ def qlinear_matmul(node: Node) -> relax.Expr:
 
     Both a and b may be computed, as in an attention.
     """
+    if node.rank == 1:
+        row = node.emit(relax.op.expand_dims(node.data, 0))
+        product = qlinear_matmul(replace(node, inputs=(row, *node.inputs[1:])))
+        return relax.op.squeeze(node.emit(product), [-2])
     scales = _known_scales(node)
     if scales is None or scales[0].size != 1:
         return integer_arithmetic.qlinear_matmul(node)

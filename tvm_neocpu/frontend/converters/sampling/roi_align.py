@@ -6,7 +6,7 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.region_pooling import Regions, align_regions
-from tvm_neocpu.frontend.converters.inside import inside
+from tvm_neocpu.frontend.converters.inside import inside_axis
 from tvm_neocpu.frontend.converters.node import Node
 
 _MODES = ("avg", "max")
@@ -39,5 +39,5 @@ def roi_align(node: Node) -> relax.Expr:
         mode == "max",
     )
     counts = (rois.ty.shape.values[0], node.extent(1), node.extent(2), node.extent(3))
-    images = inside(node, 2, node.extent(0) - 1)
+    images = inside_axis(node, 2, 0)
     return align_regions(node, (node.data, rois, images), counts, regions)

@@ -24,10 +24,7 @@ def top_k(node: Node) -> relax.Expr:
 
     ``sorted`` 0 leaves the order open; they are sorted all the same. ``k`` may be a run's.
     """
-    axis = int(node.attributes["axis"])
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    axis %= node.rank
+    axis = _axis(node)
     largest = bool(node.attributes.get("largest", 1))
     k = node.attributes.get("k")
     if k is None:
@@ -77,8 +74,11 @@ def _sorted(node: Node, axis: int, largest: bool, k: int) -> tuple[relax.Expr, r
 
 
 def arg_extremum(node: Node) -> relax.Expr:
-    """The place of the largest or smallest element along ``axis``."""
-    axis = int(node.attributes["axis"]) % node.rank
+    """The place of the largest or smallest element along ``axis``, of the first or last of equals.
+
+    :mod:`tvm_neocpu.topi.math.extreme_place` says what becomes of a NaN.
+    """
+    axis = _axis(node)
     keeps = bool(node.attributes.get("keepdims", 1))
     takes_last = bool(node.attributes.get("select_last_index", 0))
 
@@ -93,7 +93,7 @@ def hardmax(node: Node) -> relax.Expr:
 
     Before opset 13 all axes from ``axis`` on are one.
     """
-    axis, data, shape = int(node.attributes["axis"]) % node.rank, node.data, None
+    axis, data, shape = _axis(node), node.data, None
     if node.opset < 13:
         shape = [node.extent(each) for each in range(node.rank)]
         rows, depth = math.prod(shape[:axis]), math.prod(shape[axis:])
@@ -104,6 +104,14 @@ def hardmax(node: Node) -> relax.Expr:
     is_largest = is_at(node, node.emit(_from_first(place)), depth, axis)
     hard = relax.op.astype(is_largest, node.dtype)
     return hard if shape is None else relax.op.reshape(node.emit(hard), shape)
+
+
+def _axis(node: Node) -> int:
+    """From the front. Raises UnsupportedOperatorError for one that the data have not."""
+    axis = int(node.attributes["axis"])
+    if not -node.rank <= axis < node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
+    return axis % node.rank
 
 
 def _from_first(place: relax.Expr) -> relax.Expr:

@@ -128,7 +128,7 @@ def _is_zero_point(value: float) -> bool:
 
 
 def _bounded(value: Expr, most: float) -> Expr:
-    """At most that; NaN stays, of the operands in this order, and converts to the least int32."""
+    """At most that; a NaN stays, because the constant stands first, and converts to the least."""
     return tirx.Min(tirx.const(most, "float32"), value)
 
 
