@@ -74,6 +74,7 @@ def test_a_call_within_a_call_of_the_same_thread_does_not_wait_for_it(
     assert streams.call(lambda state: state) is states[0]
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_an_error_and_ctrl_c_leave_the_stream_usable(streams: Streams[object]) -> None:
     with pytest.raises(ZeroDivisionError):
         streams.call(lambda _: 1 / 0)
