@@ -22,6 +22,7 @@ from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.commands.shared.busy_machine import warn_of_others
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
 from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision
+from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.messages.fallback import tell
@@ -78,7 +79,7 @@ def _tune(argv: list[str]) -> int:
     options = parser.parse_args(words)
     if options.models and options.workload:
         parser.error("MODEL or --workload, not both")
-    if options.workload and (options.json or options.shape or options.precision != "fp32"):
+    if options.workload and (options.json or options.shape or options.precision != FP32):
         parser.error("--json, --shape and --precision are for a MODEL; --workload takes none")
     if not options.models and not options.workload:
         parser.error("the following arguments are required: MODEL, or --workload")

@@ -63,9 +63,8 @@ def quantized(
     value = emit(relax.op.round(emit(relax.op.divide(data, scale))))
     if zero is not None:
         value = emit(relax.op.add(value, zero))
-    low, high = (
-        relax.const(bound, dtype_of(scale)) for bound in (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    )
+    limits = np.iinfo(dtype)
+    low, high = (relax.const(bound, dtype_of(scale)) for bound in (limits.min, limits.max))
     # In this order a NaN becomes the least code, as in ONNX Runtime; TVM's clip gives the largest.
     clipped = emit(relax.op.minimum(emit(relax.op.maximum(value, low)), high))
     return relax.op.astype(clipped, dtype)
