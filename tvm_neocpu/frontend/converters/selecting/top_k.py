@@ -115,5 +115,5 @@ def _axis(node: Node) -> int:
 
 
 def _from_first(place: relax.Expr) -> relax.Expr:
-    """The place that TVM found; the first where it gives -1: all are -inf (for ArgMin, inf)."""
+    """The place that TVM found; the first where it gives -1, because all elements are -inf."""
     return relax.op.maximum(place, relax.const(0, "int64"))
