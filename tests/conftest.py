@@ -99,7 +99,7 @@ def user_data(
 @pytest.fixture
 def cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A compile cache of the test's own; everywhere else it is off."""
-    from tvm_neocpu import cache_folder
+    from tvm_neocpu.storage import cache_folder
 
     monkeypatch.setenv("TVM_NEOCPU_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache_folder, "_said", set())

@@ -179,8 +179,8 @@ def test_a_read_only_folder_is_said_once_and_read(
         raise PermissionError(13, "Permission denied", str(path))
 
     # A mode of 0o555 does not stop root, which runs the suite in containers.
-    monkeypatch.setattr("tvm_neocpu.file_lock.FileLock.acquire", refuse)
-    monkeypatch.setattr("tvm_neocpu.cache_folder.shutil.disk_usage", refuse)
+    monkeypatch.setattr("tvm_neocpu.storage.file_lock.FileLock.acquire", refuse)
+    monkeypatch.setattr("tvm_neocpu.storage.cache_folder.shutil.disk_usage", refuse)
     for _ in range(2):
         built(make_model(DENSE, (1, 8), {"w": (5, 8)}))
     assert len(builds) == 3

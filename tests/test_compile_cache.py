@@ -21,7 +21,7 @@ import tvm
 
 import tvm_neocpu
 from tests.support.volume_model import volume_model
-from tvm_neocpu import Session, cache_folder, compile_cache, relay, specialize
+from tvm_neocpu import Session, compile_cache, relay, specialize
 from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
@@ -31,6 +31,7 @@ from tvm_neocpu.frontend.source import source_of
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.files import file_tail
 from tvm_neocpu.runtime.process import host
+from tvm_neocpu.storage import cache_folder
 from tvm_neocpu.targets import CompileTarget, parse_target
 
 pytestmark = pytest.mark.compiler

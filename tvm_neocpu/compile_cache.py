@@ -23,7 +23,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tvm_neocpu.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.machine.cache_sizes import cache_sizes
 from tvm_neocpu.core.messages.told import listening
@@ -35,6 +34,7 @@ from tvm_neocpu.runtime.process.calibration_place import chosen_path
 from tvm_neocpu.runtime.process.heap import give_back, large_blocks_apart
 from tvm_neocpu.runtime.process.host import executable_features
 from tvm_neocpu.runtime.process.threads import thread_count
+from tvm_neocpu.storage.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.tuning.database.folders.log_folders import all_logs
 from tvm_neocpu.version import __version__
 

@@ -196,7 +196,7 @@ def _content(model: str | PathLike[str] | onnx.ModelProto) -> bytes | None:
     if isinstance(model, (str, PathLike)):
         from pathlib import Path
 
-        from tvm_neocpu.external_files import content_hash  # compiled files need none
+        from tvm_neocpu.storage.external_files import content_hash  # compiled files need none
 
         return content_hash(Path(model))
     from hashlib import sha256

@@ -17,7 +17,7 @@ from small_kernels import adds
 from tvm import rpc
 from tvm.ir.transform import PassContext
 
-from tvm_neocpu import cache_folder, relay
+from tvm_neocpu import relay
 from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.codegen.kernel_objects import loaded
@@ -31,6 +31,7 @@ from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.profile_network import profile_network
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.runtime.process.threads import thread_count
+from tvm_neocpu.storage import cache_folder
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.in_network.processes.machine import NetworkMachine

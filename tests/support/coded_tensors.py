@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tvm import relax
 
-from tvm_neocpu.relay_passes.operators.quantize import dequantize, quantize
+from tvm_neocpu.relay_passes.operators.new.quantize import dequantize, quantize
 
 
 def const(values: ArrayLike, dtype: str = "float32") -> relax.Constant:

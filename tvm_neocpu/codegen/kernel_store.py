@@ -24,7 +24,6 @@ from tvm import tirx
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
-from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
 from tvm_neocpu.codegen.kernel_objects import KernelObject, load_object, save_object
 from tvm_neocpu.codegen.kernel_threads import Backlog, KernelThreads, kernel_threads, result
@@ -33,6 +32,7 @@ from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.codegen.scratch import scratch_folder
 from tvm_neocpu.core.machine.cores import physical_cores
 from tvm_neocpu.runtime.files.linker import c_compiler
+from tvm_neocpu.storage.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.topi.tir.tiles.forget_locals import is_compacted
 
 # The kernels of a build that share a module. A trivial kernel takes 41 ms of CPU in a module of its

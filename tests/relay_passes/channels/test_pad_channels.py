@@ -15,7 +15,7 @@ from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.channels.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal
 from tvm_neocpu.relay_passes.layouts.depth_windows import side_by_side
-from tvm_neocpu.relay_passes.operators.look_up import look_up
+from tvm_neocpu.relay_passes.operators.new.look_up import look_up
 from tvm_neocpu.topi.image.depth import Depth
 
 CPU = Cpu("test", AVX512, 2)

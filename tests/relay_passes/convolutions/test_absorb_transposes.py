@@ -13,7 +13,7 @@ from tvm.relax import op
 
 from tvm_neocpu.relay_passes.convolutions.absorb_transposes import AbsorbTransposes
 from tvm_neocpu.relay_passes.ir.exprs import op_name
-from tvm_neocpu.relay_passes.operators.batch_matmul import matmul_workload
+from tvm_neocpu.relay_passes.operators.new.batch_matmul import matmul_workload
 from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload

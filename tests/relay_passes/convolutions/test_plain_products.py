@@ -9,7 +9,7 @@ from onnx_net import Net, check
 from tvm_neocpu import relay
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.convolutions.plain_products import pays
-from tvm_neocpu.relay_passes.operators.batch_matmul import matmul_workload
+from tvm_neocpu.relay_passes.operators.new.batch_matmul import matmul_workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 

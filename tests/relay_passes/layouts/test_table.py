@@ -12,9 +12,9 @@ from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import RULES, decided_flow, flow_of
-from tvm_neocpu.relay_passes.operators.depth_rows import DEPTH_ROWS, depth_rows
-from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP, look_up
-from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
+from tvm_neocpu.relay_passes.operators.new.depth_rows import DEPTH_ROWS, depth_rows
+from tvm_neocpu.relay_passes.operators.new.look_up import LOOK_UP, look_up
+from tvm_neocpu.relay_passes.operators.new.quantize import NEAREST, WHOLE_BETWEEN
 from tvm_neocpu.topi.image.depth import Depth
 
 op = relax.op

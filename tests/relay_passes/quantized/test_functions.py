@@ -21,7 +21,7 @@ from tvm_neocpu.relay_passes.folding.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
-from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP, look_up
+from tvm_neocpu.relay_passes.operators.new.look_up import LOOK_UP, look_up
 from tvm_neocpu.relay_passes.quantized.integer_operators import IntegerOperators
 
 IMAGE = (1, 3, 5, 5)

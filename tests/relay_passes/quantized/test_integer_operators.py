@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.relax.op import add, astype, clip, concat, matmul, maximum, multiply, permute_dims
 from tvm.relax.op.nn import conv2d, max_pool2d, pad, relu
 
-from tvm_neocpu.relay_passes.operators.quantize import nearest, whole_between
+from tvm_neocpu.relay_passes.operators.new.quantize import nearest, whole_between
 from tvm_neocpu.relay_passes.quantized.integer_operators import IntegerOperators, is_quantized
 
 WEIGHT = (np.arange(4 * 2 * 3 * 3).reshape(4, 2, 3, 3) % 11 - 5).astype("int8")

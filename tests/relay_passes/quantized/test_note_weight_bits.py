@@ -13,7 +13,7 @@ from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.core.machine.dot import dots_of
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.relay_passes.ir.exprs import op_name
-from tvm_neocpu.relay_passes.operators.padded_conv2d import OP, padded_workload
+from tvm_neocpu.relay_passes.operators.new.padded_conv2d import OP, padded_workload
 from tvm_neocpu.relay_passes.quantized.absorb_zero_points import AbsorbZeroPoints
 from tvm_neocpu.relay_passes.quantized.note_weight_bits import NoteWeightBits
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

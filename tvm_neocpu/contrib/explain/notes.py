@@ -19,7 +19,7 @@ from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 from tvm_neocpu.relay_passes.layouts.elementwise import RULES as ELEMENTWISE
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import decided_flow
-from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
+from tvm_neocpu.relay_passes.operators.new.recurrence import OP as RECURRENCE
 
 # Operations that no layout goes through, element by element all the same.
 # fmt: off

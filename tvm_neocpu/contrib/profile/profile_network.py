@@ -23,7 +23,7 @@ from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
-from tvm_neocpu.relay_passes.operators.recurrence import layer_in
+from tvm_neocpu.relay_passes.operators.new.recurrence import layer_in
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

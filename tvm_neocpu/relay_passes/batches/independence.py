@@ -33,7 +33,7 @@ from tvm_neocpu.relay_passes.ir.open_batch import has_batch
 from tvm_neocpu.relay_passes.ir.padding import PAD
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
-from tvm_neocpu.relay_passes.operators.recurrence import RECURRENCE, batch_axes
+from tvm_neocpu.relay_passes.operators.new.recurrence import RECURRENCE, batch_axes
 
 # Relax says of these that the elements keep their order, whatever the loops look like.
 _REORDERED_NEVER = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")

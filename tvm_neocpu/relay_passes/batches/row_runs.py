@@ -27,7 +27,7 @@ from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, over_variables, 
 from tvm_neocpu.relay_passes.ir.regions import Region, bindings_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.operators.heavy import HEAVY
-from tvm_neocpu.relay_passes.operators.recurrence import RECURRENCE, layer_of
+from tvm_neocpu.relay_passes.operators.new.recurrence import RECURRENCE, layer_of
 from tvm_neocpu.relay_passes.operators.table import forms
 
 # Element types whose rows a dispatch copies.

@@ -43,7 +43,7 @@ from tvm_neocpu.relay_passes.layouts.slices import (
 )
 from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
-from tvm_neocpu.relay_passes.operators.depth_rows import DEPTH_ROWS
+from tvm_neocpu.relay_passes.operators.new.depth_rows import DEPTH_ROWS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.

@@ -16,8 +16,8 @@ from tvm.ir import GenericConst
 from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
-from tvm_neocpu.relay_passes.operators.batch_matmul import batch_matmul
 from tvm_neocpu.relay_passes.operators.dense import dense_workload
+from tvm_neocpu.relay_passes.operators.new.batch_matmul import batch_matmul
 
 Operand = tuple[relax.Expr, tuple[int, ...]]
 

@@ -30,8 +30,8 @@ from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_sha
 from tvm_neocpu.relay_passes.ir.regions import Region
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
-from tvm_neocpu.relay_passes.operators.batch_matmul import batch_matmul
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
+from tvm_neocpu.relay_passes.operators.new.batch_matmul import batch_matmul
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.moves import FAR_BYTES_PER_CYCLE, moving_seconds

@@ -16,8 +16,8 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     per_channel_constant,
     same_call,
 )
-from tvm_neocpu.relay_passes.operators.look_up import LOOK_UP
-from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
+from tvm_neocpu.relay_passes.operators.new.look_up import LOOK_UP
+from tvm_neocpu.relay_passes.operators.new.quantize import NEAREST, WHOLE_BETWEEN
 
 # fmt: off
 UNARY = frozenset(f"relax.{name}" for name in (

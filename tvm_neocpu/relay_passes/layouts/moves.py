@@ -26,7 +26,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     is_feature_map,
 )
 from tvm_neocpu.relay_passes.layouts.slices import blocked_slice, channel_range, read_slice
-from tvm_neocpu.relay_passes.operators.depth_rows import DEPTH_ROWS, depth_rows, read_depth_rows
+from tvm_neocpu.relay_passes.operators.new.depth_rows import DEPTH_ROWS, depth_rows, read_depth_rows
 
 
 def _concat_flow(call: relax.Call) -> Flow:

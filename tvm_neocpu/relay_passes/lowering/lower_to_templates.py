@@ -41,8 +41,8 @@ from tvm_neocpu.relay_passes.lowering.rounded_maps import (
     rounded_maps,
 )
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
-from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
-from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
+from tvm_neocpu.relay_passes.operators.new.recurrence import OP as RECURRENCE
+from tvm_neocpu.relay_passes.operators.new.recurrence import lower_recurrence
 from tvm_neocpu.relay_passes.operators.table import forms, read_call
 from tvm_neocpu.runtime.ffi.tensors import as_array
 from tvm_neocpu.topi.cost.ranking import best_config

@@ -24,7 +24,7 @@ from tvm_neocpu.relay_passes.ir.exprs import (
     static_shape,
 )
 from tvm_neocpu.relay_passes.layouts.depth_windows import read_side_by_side
-from tvm_neocpu.relay_passes.operators.depth_rows import read_depth_rows
+from tvm_neocpu.relay_passes.operators.new.depth_rows import read_depth_rows
 from tvm_neocpu.topi.image.depth import Depth, depth_rows, depth_windows
 from tvm_neocpu.topi.math.half_precision import BITS
 from tvm_neocpu.topi.schedule import prologue

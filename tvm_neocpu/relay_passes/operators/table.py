@@ -8,13 +8,13 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name
-from tvm_neocpu.relay_passes.operators.batch_matmul import BATCH_MATMUL_FORM
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
-from tvm_neocpu.relay_passes.operators.deform_conv2d import DEFORM_CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.dense import DENSE_FORM
 from tvm_neocpu.relay_passes.operators.layout_transform import LAYOUT_TRANSFORM_FORM
-from tvm_neocpu.relay_passes.operators.padded_conv2d import PADDED_CONV2D_FORM
+from tvm_neocpu.relay_passes.operators.new.batch_matmul import BATCH_MATMUL_FORM
+from tvm_neocpu.relay_passes.operators.new.deform_conv2d import DEFORM_CONV2D_FORM
+from tvm_neocpu.relay_passes.operators.new.padded_conv2d import PADDED_CONV2D_FORM
 from tvm_neocpu.topi.table import implementations, implementations_of, operator_of
 
 BUILT_IN: tuple[CallForm, ...] = (

@@ -24,7 +24,7 @@ from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
-from tvm_neocpu.relay_passes.operators.depth_rows import depth_rows
+from tvm_neocpu.relay_passes.operators.new.depth_rows import depth_rows
 from tvm_neocpu.relay_passes.planar.depth import shifted, windows
 from tvm_neocpu.relay_passes.planar.filters import Filters, read_filters
 from tvm_neocpu.relay_passes.planar.view import Views

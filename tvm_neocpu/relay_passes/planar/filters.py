@@ -8,7 +8,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of
-from tvm_neocpu.relay_passes.operators.quantize import DEQUANTIZE, dequantize
+from tvm_neocpu.relay_passes.operators.new.quantize import DEQUANTIZE, dequantize
 from tvm_neocpu.relay_passes.planar.view import Views
 
 

@@ -15,7 +15,7 @@ from tvm.ir import GenericConst
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, read_slice, slice_of
-from tvm_neocpu.relay_passes.operators.quantize import (
+from tvm_neocpu.relay_passes.operators.new.quantize import (
     DEQUANTIZE,
     QUANTIZE,
     dequantize,

@@ -18,8 +18,8 @@ from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
 from tvm_neocpu.relay_passes.operators.call_form import MultiplyAdds
 from tvm_neocpu.relay_passes.operators.heavy import HEAVY, flops_of
-from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
-from tvm_neocpu.relay_passes.operators.recurrence import layer_of
+from tvm_neocpu.relay_passes.operators.new.recurrence import OP as RECURRENCE
+from tvm_neocpu.relay_passes.operators.new.recurrence import layer_of
 from tvm_neocpu.relay_passes.operators.table import forms, read_decision, why_no_template
 from tvm_neocpu.relay_passes.operators.tensor_products import multiply_adds_of
 from tvm_neocpu.topi.recurrence.cost import ALGORITHM, predict_seconds

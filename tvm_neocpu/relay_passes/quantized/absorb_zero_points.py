@@ -17,7 +17,7 @@ from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
 from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import OP, conv_workload
-from tvm_neocpu.relay_passes.operators.padded_conv2d import padded_conv2d
+from tvm_neocpu.relay_passes.operators.new.padded_conv2d import padded_conv2d
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tvm import relax
 from tvm_neocpu.relay_passes.folding.numpy_ops import NUMPY_OPS
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
-from tvm_neocpu.relay_passes.operators.quantize import Scaling
+from tvm_neocpu.relay_passes.operators.new.quantize import Scaling
 
 # An int8 code plus this is the uint8 code that we store.
 SHIFTS = {"uint8": 0, "int8": 128}

@@ -18,7 +18,7 @@ from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, over_variables
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
-from tvm_neocpu.relay_passes.operators.quantize import (
+from tvm_neocpu.relay_passes.operators.new.quantize import (
     DEQUANTIZE,
     QUANTIZE,
     in_arithmetic,

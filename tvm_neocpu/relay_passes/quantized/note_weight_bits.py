@@ -15,7 +15,7 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
-from tvm_neocpu.relay_passes.operators.padded_conv2d import padded_conv2d, padded_workload
+from tvm_neocpu.relay_passes.operators.new.padded_conv2d import padded_conv2d, padded_workload
 from tvm_neocpu.topi.conv2d_integer.small_weights import SUMMED, small_bits
 
 

@@ -6,7 +6,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.ir.regions import Region
-from tvm_neocpu.relay_passes.operators.quantize import DEQUANTIZE, QUANTIZE, read_scaling
+from tvm_neocpu.relay_passes.operators.new.quantize import DEQUANTIZE, QUANTIZE, read_scaling
 from tvm_neocpu.relay_passes.quantized.encoding import Encoding
 
 # What moves a tensor's elements, or picks some: codes take the same way as what they stand for.

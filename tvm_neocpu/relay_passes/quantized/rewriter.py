@@ -9,7 +9,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, over_variables
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
-from tvm_neocpu.relay_passes.operators.look_up import look_up
+from tvm_neocpu.relay_passes.operators.new.look_up import look_up
 from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, SHIFTS, CodedConstant, Encoding
 from tvm_neocpu.relay_passes.quantized.functions import (
     CODES,

@@ -17,7 +17,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of
-from tvm_neocpu.relay_passes.operators.quantize import Emit, nearest, whole_between
+from tvm_neocpu.relay_passes.operators.new.quantize import Emit, nearest, whole_between
 from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, Encoding
 
 # A sum of more tensors is computed in parts.

@@ -23,7 +23,7 @@ from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.core.network.workload import Workload
-from tvm_neocpu.file_lock import FileLock
+from tvm_neocpu.storage.file_lock import FileLock
 from tvm_neocpu.tuning.database.best_records import RecordTable
 from tvm_neocpu.tuning.database.folders.file_lines import append_lines, is_other_file, replace_lines
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines

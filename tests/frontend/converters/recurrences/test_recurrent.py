@@ -16,7 +16,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.pipeline import fold
-from tvm_neocpu.relay_passes.operators import recurrence
+from tvm_neocpu.relay_passes.operators.new import recurrence
 from tvm_neocpu.relay_passes.planning.find_fallbacks import FindFallbacks
 from tvm_neocpu.topi.recurrence.layer import Tile
 from tvm_neocpu.topi.recurrence.tiles import Course, Sharing

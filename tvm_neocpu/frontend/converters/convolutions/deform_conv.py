@@ -7,7 +7,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
-from tvm_neocpu.relay_passes.operators.deform_conv2d import deform_conv2d
+from tvm_neocpu.relay_passes.operators.new.deform_conv2d import deform_conv2d
 
 SPATIAL = 2
 

@@ -18,7 +18,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Array, Node
 from tvm_neocpu.frontend.converters.quantized.quantize import check_scale, dynamic_quantize_linear
 from tvm_neocpu.frontend.converters.recurrences.recurrent import lstm
-from tvm_neocpu.relay_passes.operators import quantize
+from tvm_neocpu.relay_passes.operators.new import quantize
 
 
 def dynamic_quantize_lstm(node: Node) -> relax.Expr:

@@ -15,7 +15,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.recurrences.recurrent_activations import activations_of
-from tvm_neocpu.relay_passes.operators.recurrence import recurrence
+from tvm_neocpu.relay_passes.operators.new.recurrence import recurrence
 from tvm_neocpu.topi.recurrence.layer import GATES, RecurrentLayer
 
 # What W multiplies in place of the inputs.

@@ -13,7 +13,7 @@ from dataclasses import astuple
 from tvm import relax, te
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
-from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.relay_passes.operators.new.new_op import NewOp
 from tvm_neocpu.topi.image.depth import Depth
 from tvm_neocpu.topi.image.depth import depth_rows as computed
 

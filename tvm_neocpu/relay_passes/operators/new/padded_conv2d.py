@@ -19,7 +19,7 @@ from tvm_neocpu.relay_passes.operators.call_form import (
     convolution_multiply_adds,
     noted_layouts,
 )
-from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.relay_passes.operators.new.new_op import NewOp
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 OP = "relax.neocpu.padded_conv2d"

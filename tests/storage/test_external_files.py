@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from tvm_neocpu.external_files import external_files
+from tvm_neocpu.storage.external_files import external_files
 
 
 def saved(folder: Path, apart: bool, location: str | None = None) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.file_lock import FileLock
+from tvm_neocpu.storage.file_lock import FileLock
 
 pytest.importorskip("fcntl", reason="without it nothing is locked")
 
@@ -64,7 +64,7 @@ def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "entry.lock"
     script = (
         "import os, pathlib, signal, sys\n"
-        "from tvm_neocpu.file_lock import FileLock\n"
+        "from tvm_neocpu.storage.file_lock import FileLock\n"
         "assert FileLock(pathlib.Path(sys.argv[1])).acquire(0)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

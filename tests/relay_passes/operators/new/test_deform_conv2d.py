@@ -17,11 +17,11 @@ from tvm import relax
 from tvm_neocpu.core.network.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
-from tvm_neocpu.relay_passes.operators.deform_conv2d import (
+from tvm_neocpu.relay_passes.operators.heavy import flops_of
+from tvm_neocpu.relay_passes.operators.new.deform_conv2d import (
     DEFORM_CONV2D_FORM,
     deform_conv2d,
 )
-from tvm_neocpu.relay_passes.operators.heavy import flops_of
 from tvm_neocpu.relay_passes.operators.table import read_decision, why_no_template
 from tvm_neocpu.topi.deform_conv2d.reference import deformed
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload

@@ -15,7 +15,7 @@ from tvm_neocpu.core.machine.cpu import SSE, Cpu
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
-from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.relay_passes.operators.new.new_op import NewOp
 from tvm_neocpu.topi.recurrence.layer import Activation, RecurrentLayer, Tile
 from tvm_neocpu.topi.recurrence.loops import Tensors, write_loops
 from tvm_neocpu.topi.recurrence.tiles import course_of

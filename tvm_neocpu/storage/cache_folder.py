@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
-from tvm_neocpu.file_lock import FileLock
 from tvm_neocpu.runtime.process.fork_gate import pausing
+from tvm_neocpu.storage.file_lock import FileLock
 
 VARIABLE = "TVM_NEOCPU_CACHE"
 OFF = "off"

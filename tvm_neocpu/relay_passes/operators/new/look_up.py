@@ -13,7 +13,7 @@ from tvm import relax, te, tirx
 from tvm_neocpu.core.machine.look_up import ENTRIES
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.operators.call_form import ELEMENTWISE
-from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.relay_passes.operators.new.new_op import NewOp
 from tvm_neocpu.topi.math.look_up import looked_up
 
 LOOK_UP = "relax.neocpu.look_up"

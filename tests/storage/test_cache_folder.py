@@ -11,9 +11,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from tvm_neocpu import cache_folder
-from tvm_neocpu.cache_folder import KERNEL, CacheFolder
 from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.storage import cache_folder
+from tvm_neocpu.storage.cache_folder import KERNEL, CacheFolder
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
-from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.relay_passes.operators.new.new_op import NewOp
 from tvm_neocpu.topi.math import vector_math
 
 QUANTIZE, DEQUANTIZE = "relax.neocpu.quantize", "relax.neocpu.dequantize"

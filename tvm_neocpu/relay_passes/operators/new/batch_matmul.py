@@ -10,7 +10,7 @@ from tvm import relax
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
-from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.relay_passes.operators.new.new_op import NewOp
 from tvm_neocpu.topi.batch_matmul import definition
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 
