@@ -217,7 +217,9 @@ def test_open_shapes_need_a_list(make_model: MakeModel) -> None:
     with pytest.raises(ShapeError, match="several to build for"):
         relay.build(mod, "llvm")
     for shapes, words in (
-        ([], "shapes= is empty"),
+        ([], "shapes= lists shapes, at least one"),
+        ("x", "shapes= lists shapes, at least one"),
+        ({"data": (1, 3, 8, 8)}, "shapes= lists shapes, at least one"),
         ([{"date": (1, 3, 8, 8)}], "no input 'date'; it has data"),
         ([{"data": (1, 4, 8, 8)}], r"is \[\?, 3, \?, \?\] in the network, not \[1, 4, 8, 8\]"),
         ([{"data": (1, 3, "H", 8)}], "only the first extent may stay open"),

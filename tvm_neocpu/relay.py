@@ -126,8 +126,8 @@ def build(
         source = _source(mod, params or {}, shapes is not None)
     if max_batch < 1:
         raise NeoCpuError(f"max_batch is at least 1, not {max_batch}")
-    if shapes is not None and not shapes:
-        raise ShapeError("shapes= is empty; list at least one, like {'data': (1, 3, 224, 224)}")
+    if shapes is not None and not _lists_shapes(shapes):
+        raise ShapeError("shapes= lists shapes, at least one, like [{'data': (1, 3, 224, 224)}]")
 
     def stored(network: tvm.IRModule) -> tvm.IRModule:
         return network if half is None else with_half_weights(network, half)
@@ -229,6 +229,13 @@ def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:
     if free:
         raise NeoCpuError(f"main of the module reads {free[0].name!r}, which nothing makes")
     return mod
+
+
+def _lists_shapes(shapes: Any) -> bool:
+    """Whether there is a shape, and each entry gives shapes by name."""
+    if not isinstance(shapes, Sequence) or not shapes:
+        return False
+    return all(isinstance(given, Mapping) for given in shapes)
 
 
 def _bind_params(mod: tvm.IRModule, params: Mapping[str, Any]) -> tvm.IRModule:

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.frontend.checks.check_bodies import check_bodies
+from tvm_neocpu.frontend.checks.check_inputs import check_inputs
 from tvm_neocpu.frontend.checks.limits import check_node_count, check_weight_bytes
 from tvm_neocpu.frontend.nodes import nested_graphs
 
@@ -51,6 +52,7 @@ def check_sound(model: onnx.ModelProto, name: str) -> None:
     for graph in _graphs([model.graph]):
         for node in graph.node:
             check_bodies(node, opset, name)
+            check_inputs(node, opset, name)
     tensors = list(tensors_of(model))
     for tensor in tensors:
         _check_tensor(tensor, name)

@@ -14,6 +14,7 @@ from tvm_neocpu.frontend.converters.arranging.rearrangement import (
     eye_like,
     reverse_sequence,
     space_to_depth,
+    tile,
     unsqueeze,
 )
 from tvm_neocpu.frontend.converters.arranging.shape import reshape, shape, size
@@ -210,6 +211,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Split": split,
         "Tan": in_float32,
         "ThresholdedRelu": thresholded_relu,
+        "Tile": tile,
         "TopK": top_k,
         "Unique": unique,
         "Unsqueeze": unsqueeze,

@@ -135,8 +135,10 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
     if not isinstance(model, onnx.ModelProto):
         kind = type(model).__name__
         raise ModelFileError(f"expected an onnx.ModelProto or the path of a model, not {kind}")
-    if not model.graph.node or not model.opset_import:
+    if not model.graph.node and not model.graph.output:
         raise ModelFileError(f"{name} is not an ONNX model, or is truncated: it has no graph")
+    if not model.opset_import:
+        raise ModelFileError(f"{name} does not say of which opset it is, or is truncated")
     if model.ir_version < 3:
         raise ModelFileError(f"{name} is of ONNX IR version {model.ir_version}; 3 is the oldest")
     _check_opset(model, name)

@@ -111,3 +111,14 @@ def test_space_to_depth() -> None:
     model = node_model("SpaceToDepth", [x], opset=28, blocksize=2, mode="CRD")
     (expected,) = ReferenceEvaluator(model).run(None, {"x0": x})
     np.testing.assert_array_equal(ours(model, [x])[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "words"),
+    [((1, -2), r"repeats \[1, -2\] has a number below 0"), ((2,), "1 repeats for data of rank 2")],
+)
+def test_repeats_that_no_tile_has(repeats: tuple[int, ...], words: str) -> None:
+    """A negative one was an internal error of code generation."""
+    model = node_model("Tile", [image(1, 3)], [_ints(*repeats)])
+    with pytest.raises(UnsupportedOperatorError, match=words):
+        relay.frontend.from_onnx(model)

@@ -35,6 +35,17 @@ def expand(node: Node) -> relax.Expr:
     return relax.op.broadcast_to(node.data, list(np.broadcast_shapes(own, given)))
 
 
+def tile(node: Node) -> relax.Expr:
+    """The data repeated along each axis, as often as a constant says."""
+    repeats, own = node.known(1), static_shape_of(node.data.ty)
+    if repeats is not None and own is not None:
+        if repeats.shape != (len(own),):
+            raise UnsupportedOperatorError(f"{repeats.size} repeats for data of rank {len(own)}")
+        if repeats.size and repeats.min() < 0:
+            raise UnsupportedOperatorError(f"repeats {repeats.tolist()} has a number below 0")
+    return node.by_tvm()
+
+
 def _expanded_at_run_time(
     node: Node, target: relax.Expr, length: int, own: tuple[int, ...]
 ) -> relax.Expr:

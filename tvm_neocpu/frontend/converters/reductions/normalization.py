@@ -21,7 +21,7 @@ _TINY = 1e-9
 def batch_normalization(node: Node) -> relax.Expr:
     """``(N, C, ...)``, scale, bias, mean and variance of C; in training the new statistics too."""
     if not node.attributes.get("spatial", 1):
-        raise UnsupportedOperatorError("spatial is 0")
+        return _normalized_alone(node)
     if node.opset < 14 and node.outputs > 1:
         raise UnsupportedOperatorError("training before opset 14")
     wide = _wide(node)
@@ -41,6 +41,18 @@ def batch_normalization(node: Node) -> relax.Expr:
     # A variable: TVM's converters take another expression for a constant.
     result = node.emit(relax.TupleGetItem(node.emit(normal), 0))
     return result if wide == node.dtype else relax.op.astype(result, node.dtype)
+
+
+def _normalized_alone(node: Node) -> relax.Expr:
+    """Below opset 9, ``spatial=0``: parameters of (C, H, W), each element has its own."""
+    if node.outputs > 1:
+        raise UnsupportedOperatorError("training with spatial 0")
+    wide = _wide(node)
+    data, scale, bias, mean, variance = (_as(node, place, wide) for place in range(5))
+    centered = node.emit(relax.op.subtract(data, mean))
+    normal = _divided(node, centered, variance, node.attributes["epsilon"], wide)
+    scaled = node.emit(relax.op.multiply(normal, scale))
+    return relax.op.astype(node.emit(relax.op.add(scaled, bias)), node.dtype)
 
 
 def _trained(

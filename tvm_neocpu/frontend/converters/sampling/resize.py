@@ -14,9 +14,9 @@ import numpy as np
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.compute.linear_of_bytes import (
-    is_linear_of_bytes,
-    linear_of_bytes,
+from tvm_neocpu.frontend.converters.compute.linear_of_integers import (
+    is_linear_of_integers,
+    linear_of_integers,
 )
 from tvm_neocpu.frontend.converters.compute.weighted_gather import weighted_gather
 from tvm_neocpu.frontend.converters.geometry.interpolation import (
@@ -157,8 +157,8 @@ def _resized(node: Node, method: Method, axes: Axes, extrapolation: float) -> re
         return node.data
     outside = {number: method.extrapolated(axis) for number, axis in axes.items()}
     outside = {number: mask for number, mask in outside.items() if mask.any()}
-    if is_linear_of_bytes(node, method):
-        value = linear_of_bytes(node, method, axes)
+    if is_linear_of_integers(node, method):
+        value = linear_of_integers(node, method, axes)
         for number, mask in outside.items():
             value = _extrapolated(node, value, number, mask, extrapolation)
         return value
@@ -188,7 +188,7 @@ def _extrapolated(
 
 def _check(node: Node, method: Method, axes: Axes) -> None:
     check_method(method)
-    if not is_linear_of_bytes(node, method):
+    if not is_linear_of_integers(node, method):
         check_type(node, method)
     for number, axis in axes.items():
         if not 1 <= axis.resized <= MAX_EXTENT:

@@ -1,11 +1,11 @@
-"""Linear Resize of uint8 and int8, bit for bit as ONNX Runtime computes it on x86.
+"""Linear Resize of uint8, int8 and int32, bit for bit as ONNX Runtime computes it on x86.
 
-ONNX does not say how bytes are rounded; its reference rounds them otherwise. ONNX Runtime's
+ONNX does not say how integers are rounded; its reference rounds them otherwise. ONNX Runtime's
 quantiser leaves Resize between integers in its QOperator format. All axes are blended at once and
 the fraction is cut off once, so that the last bit of a sum decides:
 
     H, W (and D), or any axes  float32, each product and each sum rounded by itself
-    H, W of N x H x W x C      int32, weights in units of 2 ** -10
+    H, W of N x H x W x C      of bytes: int32, weights in units of 2 ** -10
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tvm_neocpu.frontend.converters.geometry.interpolation import Method, Resize
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
-BYTES = ("int8", "uint8")
+_BYTES = ("int8", "uint8")
+_INTEGERS = (*_BYTES, "int32")
 # The axes that ONNX Runtime blends together, though some of them may stay as they are.
 _BLENDED: Mapping[int, tuple[int, ...]] = {2: (0, 1), 3: (0, 1, 2), 4: (2, 3), 5: (2, 3, 4)}
 # H and W of images whose channels come last.
@@ -30,15 +31,15 @@ _CHANNELS_LAST = (1, 2)
 _UNITS = 2**10
 
 
-def is_linear_of_bytes(node: Node, method: Method) -> bool:
-    return node.dtype in BYTES and method.mode == "linear" and not method.antialias
+def is_linear_of_integers(node: Node, method: Method) -> bool:
+    return node.dtype in _INTEGERS and method.mode == "linear" and not method.antialias
 
 
-def linear_of_bytes(node: Node, method: Method, axes: Mapping[int, ResizedAxis]) -> relax.Var:
+def linear_of_integers(node: Node, method: Method, axes: Mapping[int, ResizedAxis]) -> relax.Var:
     """The first input with ``axes`` resized; the caller replaces what a crop has from outside."""
     numbers = _blended(node.rank, axes)
     taps = [method.byte_taps(axes.get(number) or _kept(node, number)) for number in numbers]
-    in_units = numbers == _CHANNELS_LAST
+    in_units = numbers == _CHANNELS_LAST and node.dtype in _BYTES
     tables = [table for each in taps for table in _tables(each, in_units)]
 
     def compute(data: te.Tensor, *tables: te.Tensor) -> te.Tensor:
@@ -48,7 +49,7 @@ def linear_of_bytes(node: Node, method: Method, axes: Mapping[int, ResizedAxis])
         compute,
         node.data,
         *tables,
-        primfunc_name_hint="linear_of_bytes",
+        primfunc_name_hint="linear_of_integers",
         # A fused producer would be computed once for each tap.
         primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
     )
@@ -110,4 +111,4 @@ def _blend(
         whole = tirx.truncdiv(total, tirx.const(_UNITS**2, "int32")) if in_units else total
         return whole.astype(data.dtype)
 
-    return te.compute(tuple(shape), element, name="linear_of_bytes")
+    return te.compute(tuple(shape), element, name="linear_of_integers")

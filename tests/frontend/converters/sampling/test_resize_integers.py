@@ -1,4 +1,4 @@
-"""Resize of bytes: ONNX Runtime's to the last bit."""
+"""Resize of integers: ONNX Runtime's to the last bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from resizes import MODES, by_scales, scales
 Array = NDArray[Any]
 
 # Images; images whose channels come last; matrices; volumes; a stack of maps.
-BYTES: list[tuple[tuple[int, ...], tuple[float, ...]]] = [
+IMAGES: list[tuple[tuple[int, ...], tuple[float, ...]]] = [
     ((1, 2, 5, 6), (1, 1, 1.7, 2)),
     ((2, 3, 7, 10), (1, 1, 3, 1 / 3)),
     ((1, 2, 5, 6), (1, 1, 2.6, 1)),
@@ -27,17 +27,19 @@ BYTES: list[tuple[tuple[int, ...], tuple[float, ...]]] = [
 EACH_COORDINATES = (*MODES, "tf_crop_and_resize")
 
 
-def some_bytes(shape: tuple[int, ...], dtype: str) -> Array:
-    """Of the whole range of the type."""
-    low = np.iinfo(dtype).min
-    return np.random.default_rng(len(shape)).integers(low, low + 256, shape).astype(dtype)
+def some_integers(shape: tuple[int, ...], dtype: str) -> Array:
+    """Of the whole range of the type; an int32 below 2 ** 20 on both sides of 0."""
+    low, high = (
+        (-(2**20), 2**20) if dtype == "int32" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    )
+    return np.random.default_rng(len(shape)).integers(low, high + 1, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("place", range(len(BYTES)))
-def test_linear_of_bytes_is_onnx_runtimes_to_the_last_bit(place: int, dtype: str) -> None:
-    shape, factors = BYTES[place]
-    x = some_bytes(shape, dtype)
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+@pytest.mark.parametrize("place", range(len(IMAGES)))
+def test_linear_of_integers_is_onnx_runtimes_to_the_last_bit(place: int, dtype: str) -> None:
+    shape, factors = IMAGES[place]
+    x = some_integers(shape, dtype)
     # Each of the modes is drawn a few times; a build takes longer than a node.
     coordinates = EACH_COORDINATES[(place + (dtype == "int8") * 3) % len(EACH_COORDINATES)]
     attributes: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": coordinates}
@@ -59,7 +61,7 @@ def test_bytes_outside_a_crop_keep_the_lowest_bits(outside: float, mode: str) ->
     attributes: dict[str, Any] = {"coordinate_transformation_mode": "tf_crop_and_resize"}
     roi = scales(0.5, 0.5, 2, 2)
     for dtype in ("uint8", "int8"):
-        x = some_bytes((4, 6), dtype)
+        x = some_integers((4, 6), dtype)
         inputs = [roi, scales(2, 2)]
         model = node_model(
             "Resize", [x], inputs, opset=19, mode=mode, extrapolation_value=outside, **attributes
@@ -69,7 +71,7 @@ def test_bytes_outside_a_crop_keep_the_lowest_bits(outside: float, mode: str) ->
 
 def test_onnxs_reference_rounds_bytes_otherwise() -> None:
     """By at most 1: where the reference learns to cut fractions off, this test is to go."""
-    x = some_bytes((1, 2, 5, 6), "uint8")
+    x = some_integers((1, 2, 5, 6), "uint8")
     model = by_scales(scales(1, 1, 1.7, 2), 19, x, mode="linear")
     found, reference = ours(model, [x])[0], ReferenceEvaluator(model).run(None, {"x0": x})[0]
     differences = np.abs(found.astype(int) - reference.astype(int))
@@ -77,7 +79,7 @@ def test_onnxs_reference_rounds_bytes_otherwise() -> None:
 
 
 def test_bytes_along_axes_that_onnx_runtime_refuses() -> None:
-    x = some_bytes((2, 3, 4, 5), "uint8")
+    x = some_integers((2, 3, 4, 5), "uint8")
     model = by_scales(scales(1.5, 2, 1, 0.8), 19, x, mode="linear")
     exact = by_scales(scales(1.5, 2, 1, 0.8), 19, x.astype("float32"), mode="linear")
     expected = ours(exact, [x.astype("float32")])[0]

@@ -1,0 +1,43 @@
+"""Has a node the inputs that its operator needs?"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+
+from tvm_neocpu.core.errors import ModelFileError
+
+_ANY = 2**31 - 1  # what a schema has for the most of a variadic operator
+
+
+def check_inputs(node: onnx.NodeProto, opset: int, model: str) -> None:
+    """Raise ModelFileError where a node of ONNX's own domain has too few inputs, or too many."""
+    bounds = None if node.domain else _bounds(node.op_type, opset)
+    if bounds is None:
+        return
+    least, most = bounds
+    given = len(node.input)
+    missing = given < least or not all(node.input[:least])
+    if missing or given > most:
+        found = sum(map(bool, node.input))
+        raise ModelFileError(
+            f"{model} is broken: {node.op_type} (node {node.name or 'without a name'}) has {found} "
+            f"of {_text(least, most)} inputs"
+        )
+
+
+def _text(least: int, most: int) -> str:
+    if most == _ANY:
+        return f"at least {least}"
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+@cache
+def _bounds(operator: str, opset: int) -> tuple[int, int] | None:
+    """The least and the greatest number of inputs; ``None`` for an operator that onnx lacks."""
+    try:
+        schema = onnx.defs.get_schema(operator, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    return schema.min_input, schema.max_input
