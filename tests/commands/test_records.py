@@ -99,6 +99,14 @@ def test_prune_says_how_many(log: TuningLog, capsys: pytest.CaptureFixture[str])
     assert (len(found.records), len(found.plans), len(found.verdicts)) == (3, 1, 1)
 
 
+def test_a_merge_of_what_is_no_log_ends_with_1(
+    log: TuningLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "noise.log").write_bytes(bytes(range(128, 256)))
+    assert records.main(["merge", "all.log", str(log.path), "noise.log"]) == 1
+    assert "noise.log:1: not UTF-8 text" in capsys.readouterr().out
+
+
 def test_merge_and_import(log: TuningLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert records.main(["merge", "all.log", str(log.path), str(log.path)]) == 0
     assert "all.log: 7 lines added, 7 were there already" in capsys.readouterr().out

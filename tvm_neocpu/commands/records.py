@@ -28,7 +28,7 @@ from tvm_neocpu.tuning.database.upkeep.prune import REASONS, prune_log
 DESCRIPTION = """Look into tuning logs and keep them in order. Without LOG it is this user's log for
 the target's CPU, which `tune` writes and every build reads."""
 
-# The exit code of `check` for a log with lines that are skipped.
+# The exit code of `check` and `merge` for a log with lines that are skipped.
 FOUND_BAD_LINES = 1
 # Columns of a table that goes into a file or pipe.
 _WIDTH = 160
@@ -82,7 +82,7 @@ def _merge(options: Options, cpu: Cpu) -> int:
     print(f"{options.out}: {found.added} lines added, {found.duplicates} were there already")
     report = {"added": found.added, "duplicates": found.duplicates, "skipped": found.skipped}
     disk.write_report(options.json, report)
-    return 0
+    return FOUND_BAD_LINES if found.skipped else 0
 
 
 def _import(options: Options, cpu: Cpu) -> int:
@@ -150,7 +150,11 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 COMMANDS = {
     "list": Command("networks, workloads and their counts", _add_logs, _list),
     "best": Command("the best record of each workload", _add_best, _best),
-    "merge": Command("several logs into one, without duplicates", _add_merge, _merge),
+    "merge": Command(
+        "several logs into one, without duplicates; exit code 1 for lines that it skips",
+        _add_merge,
+        _merge,
+    ),
     "import": Command("make candidates of AutoTVM's and TopHub's records", _add_import, _import),
     "check": Command("name the lines that builds skip; exit code 1 for any", _add_logs, _check),
     "plot": Command("best so far over time, predicted against measured", add_plot_options, _plot),

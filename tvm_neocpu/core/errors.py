@@ -117,6 +117,10 @@ class LineError(NeoCpuError, ValueError):
     """A log line that cannot be understood; the text says why. Readers skip the line and warn."""
 
 
+class NewerFormatError(LineError):
+    """A log line of a format that this version does not know yet."""
+
+
 class TemplateError(NeoCpuError):
     """A template that cannot schedule a function that it computed itself: a bug of the template."""
 

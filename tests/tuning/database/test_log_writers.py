@@ -55,6 +55,19 @@ def test_another_file_is_refused_and_stays_as_it_is(tmp_path, content: bytes) ->
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("older", [0, 3])
+def test_a_log_of_a_newer_format_is_refused(tmp_path, make_record, older: int) -> None:
+    """Lines of ours were appended, and nothing said that the others count for nothing."""
+    record = make_record(ConvConfig(16, 16, 8, True))
+    log = TuningLog(tmp_path / "x.log")
+    for _ in range(older):
+        log.append(record)
+    line = encode_record(record).replace('"version": 0.2', '"version": 0.3')
+    log.append_lines([line])
+    with pytest.raises(LogError, match=r"format version 0\.3 is newer than 0\.2"):
+        log.check_writable()
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"# a comment\n", b"{", b"# a\n{", b'{"input": ["ll', b'\xff\n{"i": 1}\n']
 )

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.compiler, pytest.mark.slow]
 KEY = "loopback"
 
 
-def test_two_servers_one_of_them_killed(network, monkeypatch):
+def test_two_servers_one_of_them_killed(network, monkeypatch, caplog):
     monkeypatch.setattr(remote_workers, "RECRUIT_SECONDS", 3600.0)
     here = network()
     plan = choose_plan(here.graph, here.cpu)
@@ -46,6 +46,8 @@ def test_two_servers_one_of_them_killed(network, monkeypatch):
             alive = problems.index(None)
             assert set(workers.times(alive, 3)) == {INCUMBENT, STAND_IN}
             assert len(workers) == 1
+            assert workers.build([plan], views=True) == [None]
+            assert caplog.messages == [f"1 of 2 servers of {loopback.fleet} lost"]
             assert workers.build([plan], views=False) == [None]
             whole = sum(workers.times(0, 3)[INCUMBENT][0].values())
             assert 0 < whole < 1

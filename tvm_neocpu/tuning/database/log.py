@@ -25,7 +25,12 @@ from tvm_neocpu.core.network.verdict import Settled, Verdict
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.storage.file_lock import FileLock
 from tvm_neocpu.tuning.database.best_records import RecordTable
-from tvm_neocpu.tuning.database.folders.file_lines import append_lines, is_other_file, replace_lines
+from tvm_neocpu.tuning.database.folders.file_lines import (
+    append_lines,
+    end_lines,
+    is_other_file,
+    replace_lines,
+)
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
 from tvm_neocpu.tuning.database.lines.plan_lines import (
     PlanAssembler,
@@ -33,7 +38,7 @@ from tvm_neocpu.tuning.database.lines.plan_lines import (
     encode_plan,
     is_plan_row,
 )
-from tvm_neocpu.tuning.database.lines.record_lines import encode_record, reason_of
+from tvm_neocpu.tuning.database.lines.record_lines import encode_record, newer_format, reason_of
 from tvm_neocpu.tuning.database.lines.record_reader import RecordReader
 from tvm_neocpu.tuning.database.lines.verdict_lines import (
     decode_verdict,
@@ -114,11 +119,15 @@ class TuningLog:
     def check_writable(self) -> None:
         """Create the file and its folders; raises LogError now, not after an hour of tuning.
 
-        A file that is no log is refused: lines at its end would damage a model or a photo.
+        A file that is no log is refused: lines at its end would damage a model or a photo. So is a
+        log of a newer format, of whose lines nothing would be used.
         """
         with self._opened() as handle:
             if is_other_file(handle):
                 raise LogError(f"{self.path} is no tuning log: name another file")
+            newer = newer_format(end_lines(handle))
+        if newer is not None:
+            raise LogError(f"{self.path}: {newer}: name another file")
 
     def append(self, record: Record) -> None:
         """Write one record as one whole line; raises LogError if it cannot.

@@ -7,6 +7,7 @@ out from then on. Where the tracker has a free server, that one takes its place.
 from __future__ import annotations
 
 import contextlib
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,8 @@ MAX_SERVERS = 16
 RECRUIT_SECONDS = 20.0
 
 OpenNetwork = Callable[[], Lowering]
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -154,7 +157,11 @@ class RemoteWorkers:
 
     def _replace_lost(self) -> None:
         """Forget lost servers, and look for others; raises FleetError if there is none at all."""
-        self._servers = self._alive()
+        alive = self._alive()
+        lost = len(self._servers) - len(alive)
+        if lost:
+            _LOG.warning("%d of %d servers of %s lost", lost, len(self._servers), self.fleet)
+        self._servers = alive
         missing = self._wanted - len(self._servers)
         if missing and (not self._servers or time.monotonic() - self._looked > RECRUIT_SECONDS):
             self._looked = time.monotonic()

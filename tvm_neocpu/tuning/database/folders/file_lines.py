@@ -25,6 +25,13 @@ def is_other_file(handle: int) -> bool:
     return said not in ([], [b"{"]) and not any(line.startswith(b'{"') for line in said)
 
 
+def end_lines(handle: int) -> list[bytes]:
+    """Lines at the start of a file and at its end, cut off where they are long."""
+    size = os.fstat(handle).st_size
+    last = os.pread(handle, _HEAD, max(0, size - _HEAD))
+    return [*os.pread(handle, _HEAD, 0).splitlines(), *last.splitlines()]
+
+
 def append_lines(handle: int, data: bytes) -> None:
     """Append whole lines to a file opened for appending, after the end of a torn one.
 

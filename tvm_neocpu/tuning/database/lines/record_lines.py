@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from tvm_neocpu.core.errors import LineError, first_line
+from tvm_neocpu.core.errors import LineError, NewerFormatError, first_line
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.record import Record, Stamp
 from tvm_neocpu.core.network.workload import Workload
@@ -145,7 +146,19 @@ def parse_row(text: str) -> Row:
 def check_version(row: Row) -> None:
     """Raise LineError for a format that is newer than ours."""
     if not number(row.get("version", FORMAT_VERSION)) <= FORMAT_VERSION:
-        raise LineError(f"format version {row['version']!r} is newer than {FORMAT_VERSION}")
+        raise NewerFormatError(f"format version {row['version']!r} is newer than {FORMAT_VERSION}")
+
+
+def newer_format(lines: Iterable[bytes]) -> str | None:
+    """The format of the first line that is newer than ours, in words; ``None`` if none is."""
+    for line in lines:
+        try:
+            parse_line(line)
+        except NewerFormatError as error:
+            return str(error)
+        except LineError:
+            continue
+    return None
 
 
 def row_of(workload: Workload, config: Config, result: list[Any], cpu: str, threads: int) -> Row:
