@@ -12,7 +12,6 @@ from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
-from tvm_neocpu.runtime.process import threads
 from tvm_neocpu.targets import parse_target
 
 DESCRIPTION = """Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html
@@ -36,8 +35,7 @@ def _explain(argv: list[str]) -> int:
         parser.error(f"one MODEL at a time, not {len(options.models)}")
     for path in (options.json, options.html):
         disk.check_writable(path)
-    if options.threads:
-        threads.use_threads(options.threads)
+    cli.take_threads(options, flags)
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))

@@ -31,7 +31,6 @@ from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.frontend.reading.at_shapes import at_shapes
 from tvm_neocpu.frontend.reading.onnx_model import graph_inputs, resolve_shapes
 from tvm_neocpu.runtime.files.module_info import TensorInfo
-from tvm_neocpu.runtime.process import threads
 
 # The exit code where an output differs from the reference's.
 DIFFERS = 1
@@ -45,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _verify(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
-    if options.threads:
-        threads.use_threads(options.threads)
+    cli.take_threads(options, flags)
     disk.check_writable(options.json)
     ours = partial(_ours, target=cli.target_text(options.target, flags))
     with cli.logs_of(options):

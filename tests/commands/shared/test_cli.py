@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from tvm_neocpu.commands import bench, explain, profile, tune, verify
 from tvm_neocpu.commands.shared import cli, disk
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import LogError, ShapeError
+from tvm_neocpu.runtime.process import threads
+from tvm_neocpu.runtime.process.threads import TooManyThreadsWarning
 
 Main = Callable[[list[str]], int]
 
@@ -200,3 +203,16 @@ def test_ctrl_c_in_bench_is_one_line(while_it: str) -> None:
     assert done.returncode == INTERRUPTED
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == "interrupted"
+
+
+@pytest.mark.parametrize(("flags", "remarked"), [((), True), (("-mcpu=cortex-a72",), False)])
+def test_more_threads_than_this_machine_has_cores(
+    flags: tuple[str, ...], remarked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compile --threads 64` on two cores said nothing; for another CPU it may be right."""
+    monkeypatch.setattr(threads, "use_threads", lambda count: None)
+    options = argparse.Namespace(threads=1024, target=cli.HERE)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        cli.take_threads(options, flags)
+    assert [warning.category for warning in found] == [TooManyThreadsWarning] * remarked

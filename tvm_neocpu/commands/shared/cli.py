@@ -25,6 +25,7 @@ from tvm_neocpu.core.errors import (
     UnknownModelError,
 )
 from tvm_neocpu.core.messages.one_line import one_line_warnings
+from tvm_neocpu.runtime.process import threads
 
 if TYPE_CHECKING:
     import onnx
@@ -131,6 +132,18 @@ def split_target_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 def target_text(target: str, flags: Sequence[str]) -> str:
     """The target and its flags as one classic string."""
     return " ".join([target, shlex.join(flags)]).strip()
+
+
+def take_threads(options: argparse.Namespace, flags: Sequence[str]) -> None:
+    """What is built next is for ``--threads``, if it is given.
+
+    Warns of more than this machine's cores, unless the target names another CPU.
+    """
+    if not options.threads:
+        return
+    threads.use_threads(options.threads)
+    if options.target == HERE and not flags:
+        threads.remark_too_many(options.threads)
 
 
 def positive(text: str) -> int:

@@ -67,10 +67,8 @@ def build(
     An extent that the file leaves open, and no ``--shape`` gives, stays open where it is a batch.
     """
     from tvm_neocpu import relay
-    from tvm_neocpu.runtime.process import threads
 
-    if options.threads:
-        threads.use_threads(options.threads)
+    cli.take_threads(options, flags)
     mod, params = relay.frontend.from_onnx(model, cli.parse_shapes(options.shape))
     with cli.logs_of(options):
         target = cli.target_text(options.target, flags)

@@ -85,12 +85,10 @@ def in_precision(
     if request is None:
         return model, None
     from tvm_neocpu.precision.choose import choose_precision
-    from tvm_neocpu.runtime.process import threads
     from tvm_neocpu.targets import parse_target
     from tvm_neocpu.tuning.database.history import current_history
 
-    if options.threads:
-        threads.use_threads(options.threads)
+    cli.take_threads(options, flags)
     target = parse_target(cli.target_text(options.target, flags))
     if request.precision in HALF_DTYPES:
         check_half(request.precision, target.cpu)
