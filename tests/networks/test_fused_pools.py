@@ -16,7 +16,7 @@ from tvm_neocpu import pipeline, relay
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block import pool_cost
 from tvm_neocpu.topi.fused_block.template import layers_of
-from tvm_neocpu.topi.schedule import generic
+from tvm_neocpu.topi.schedule import shares
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ CHAINS = st.builds(
 def _every_pool_gains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_cost, "apart_seconds", lambda layer, pool, cpu: float("inf"))
     # Pools as small as these have no loop over rows.
-    monkeypatch.setattr(generic, "MIN_PARALLEL_WORK", 1)
+    monkeypatch.setattr(shares, "MIN_PARALLEL_WORK", 1)
 
 
 @pytest.mark.slow

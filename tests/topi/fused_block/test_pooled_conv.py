@@ -26,7 +26,7 @@ from tvm_neocpu.topi.fused_block.pool_template import pool_of, pooled_function
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv, bands_of, misfit
 from tvm_neocpu.topi.fused_block.template import layers_of, members_key
 from tvm_neocpu.topi.kernel import kernel, unscheduled
-from tvm_neocpu.topi.schedule import generic
+from tvm_neocpu.topi.schedule import shares
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.tir.loops.rewrite_loops import block_with
 
@@ -122,7 +122,7 @@ def test_a_group_computes_what_layer_and_pool_do(
 ) -> None:
     """Band by band, the last one first: none waits for another, none writes another's rows."""
     # Pools as small as these have no loop over rows.
-    monkeypatch.setattr(generic, "MIN_PARALLEL_WORK", 1)
+    monkeypatch.setattr(shares, "MIN_PARALLEL_WORK", 1)
     conv, config, taps, stride, pads, rows = case
     pool = max_pool(conv, taps, stride, pads)
     layer, reader = Member(conv, config), pool_of(pool, 0, CPU)

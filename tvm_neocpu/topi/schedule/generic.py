@@ -18,10 +18,12 @@ from tvm.tirx import BufferStore
 from tvm_neocpu.core.machine.cpu import MIN_LANES, Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.math.vector_math import DTYPE
-from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule import shares, steps
 from tvm_neocpu.topi.schedule.borders import interior_of
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
-from tvm_neocpu.topi.schedule.row_axes import run_of_elements, run_of_reductions
+from tvm_neocpu.topi.schedule.reduction import schedule_reduction
+from tvm_neocpu.topi.schedule.row_axes import run_of_elements
+from tvm_neocpu.topi.schedule.shares import MAX_VECTORS, run_parallel, work_of
 from tvm_neocpu.topi.schedule.stages import (
     has_rows,
     is_stage,
@@ -31,16 +33,8 @@ from tvm_neocpu.topi.schedule.stages import (
 from tvm_neocpu.topi.schedule.transpose import tile_transpose
 from tvm_neocpu.topi.tir.tiles.whole_vectors import IN_FLIGHT_KEY, LANES_KEY
 
-# Below this many innermost operations a fork costs more than the other cores save.
-MIN_PARALLEL_WORK = 8192
 # With fewer rows than this a core may get none.
 MIN_PARALLEL_ROWS = 16
-# Registers that one vector statement takes at most; a longer row is a loop.
-MAX_VECTORS = 4
-# The guess for an extent that is known at run time only.
-UNKNOWN_EXTENT = 64
-# Vectors of a row from which on a sum of vectors pays for folding the vector in the end.
-MIN_ROW = 1
 
 
 def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
@@ -53,7 +47,7 @@ def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
                 sch.decompose_reduction(block, sch.get_loops(block)[0])
         return
     inline_elementwise(sch, child_blocks(sch))
-    if schedule_stages(sch, cpu, MIN_PARALLEL_WORK):
+    if schedule_stages(sch, cpu, shares.MIN_PARALLEL_WORK):
         return
     for block in child_blocks(sch):
         schedule_block(sch, block, cpu)
@@ -106,15 +100,15 @@ def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     if not _is_static(sch, block):
         _schedule_symbolic(sch, block, unit)
     elif steps.is_reduction(sch, block):
-        _schedule_reduction(sch, block, unit)
+        schedule_reduction(sch, block, unit)
     else:
         _schedule_spatial(sch, block, unit)
 
 
 def _schedule_contraction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
     """A convolution or matrix product in register tiles; declines where no vector would fit."""
-    work = _work(sch, sch.get_loops(block))
-    return tile_contraction(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK)
+    work = work_of(sch, sch.get_loops(block))
+    return tile_contraction(sch, block, unit, parallel=work >= shares.MIN_PARALLEL_WORK)
 
 
 def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
@@ -125,7 +119,7 @@ def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
     axes, loops = sch.get(block).iter_vars, sch.get_loops(block)
     if len(loops) != len(axes) or not loops:
         return
-    work = _work(sch, loops)
+    work = work_of(sch, loops)
     reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
     outer = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
     inner = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
@@ -135,7 +129,7 @@ def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
         outer = loops[:-1] or loops
     else:
         outer = [*loops[:-1], *_vectorize_last(sch, loops[-1], unit)]
-    _parallel(sch, outer, work)
+    run_parallel(sch, outer, work)
     if any(steps.static_extent(sch, loop) is None for loop in inner):  # a run's may be 0
         sch.decompose_reduction(block, inner[0])
 
@@ -150,7 +144,7 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     if not loops:
         return
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
-    if tile_transpose(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK):
+    if tile_transpose(sch, block, unit, parallel=work >= shares.MIN_PARALLEL_WORK):
         return
     interior = interior_of(sch, block)
     row = _fused_row(sch, block, unit)
@@ -166,7 +160,7 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]
-    _parallel(sch, outer, work)
+    run_parallel(sch, outer, work)
 
 
 def _fused_row(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> list[LoopRV] | None:
@@ -186,103 +180,12 @@ def _fused_row(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> list[LoopRV]
     if any(str(each.dtype) != DTYPE or steps.is_allocated(sch, each) for each in buffers):
         return None
     rows = math.prod(steps.loop_extent(sch, loop) for loop in loops[:-run])
-    if 1 < rows < MIN_PARALLEL_ROWS and _work(sch, loops) >= MIN_PARALLEL_WORK:
+    if 1 < rows < MIN_PARALLEL_ROWS and work_of(sch, loops) >= shares.MIN_PARALLEL_WORK:
         return None
     row = sch.fuse(*loops[-run:])
     sch.annotate(row, LANES_KEY, unit.lanes)
     sch.annotate(row, IN_FLIGHT_KEY, MAX_VECTORS)
     return loops[:-run] if rows > 1 else [row]
-
-
-def _schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
-    """# for n, o, y, x, c, kh, kw  ->  parallel for n_o_y: for x: for kh, kw: vectorised c.
-
-    The accumulator is one vector, which LLVM keeps in a register.
-    """
-    axes = sch.get(block).iter_vars
-    loops = sch.get_loops(block)
-    work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
-    if len(loops) != len(axes):
-        return
-    reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
-    spatial = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
-    reduction = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
-    if not spatial:
-        return
-    along = _reads_along_last_reduction(sch, block)
-    if along and _reduce_in_lanes(sch, block, unit):
-        return
-    lanes, max_lanes = spatial[-1], MAX_VECTORS * unit.lanes
-    extent = steps.loop_extent(sch, lanes)
-    row = _lanes_of_row(extent, unit)
-    if row < extent and len(spatial) > 1:
-        spatial[-1:] = sch.split(lanes, [None, row])
-        lanes = spatial[-1]
-    blocked = 1 < steps.loop_extent(sch, lanes) <= max_lanes and len(spatial) > 1
-    if not blocked:
-        sch.reorder(*spatial, *reduction)
-        _parallel(sch, spatial, work)
-        sch.decompose_reduction(block, reduction[0])
-        return
-    sch.reorder(*spatial[:-1], *reduction, lanes)
-    store = sch.cache_write(block, 0, steps.LOCAL)
-    outer = spatial[:-1]
-    # A chunk is a row of pixels, whatever a pixel's channels are cut into.
-    keep = min(len(outer) - 1, 2 if row < extent else 1)
-    _parallel(sch, outer[: len(outer) - keep], work)
-    at = sch.get_loops(block)[-len(reduction) - 2]
-    sch.reverse_compute_at(store, at, preserve_unit_loops=True)
-    steps.vectorize_lanes(sch, sch.get_loops(store)[-1], unit)
-    steps.vectorize_lanes(sch, lanes, unit)
-    zero = sch.decompose_reduction(block, reduction[0])
-    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1], unit)
-
-
-def _lanes_of_row(extent: int, unit: VectorUnit) -> int:
-    """Elements that a reduction holds in registers at a time: whole vectors that divide the extent.
-
-    48 channels are two rows of 24 on AVX2. All of them where no whole vectors divide them.
-    """
-    if extent <= MAX_VECTORS * unit.lanes:
-        return extent
-    rows = (unit.lanes * vectors for vectors in range(MAX_VECTORS, 0, -1))
-    return next((row for row in rows if extent % row == 0), extent)
-
-
-def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether the elements that the innermost reduction combines lie side by side."""
-    axes = sch.get(block).iter_vars
-    if int(axes[-1].iter_type) != steps.REDUCE_AXIS:
-        return False
-    innermost = [read.region[-1].min for read in sch.get(block).reads if len(read.region)]
-    along = [axes[-1].var.same_as(index) for index in innermost]
-    # A factor that lies across would be gathered element by element.
-    return all(along) if is_contraction(sch, block) else any(along)
-
-
-def _reduce_in_lanes(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
-    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v += x[n, 16 k:16 k + 16]; y[n] += sum(v)
-
-    Axes that are read one behind the other are one row: an image of 7 x 7 has 49 elements. Declines
-    reductions to more than one result (an arg max) and short rows.
-    """
-    if not isinstance(sch.get(block).body, BufferStore):
-        return False
-    axes, loops = sch.get(block).iter_vars, sch.get_loops(block)
-    reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
-    outer = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
-    inner = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
-    run = run_of_reductions(sch, block)
-    if math.prod(steps.loop_extent(sch, loop) for loop in inner[-run:]) < MIN_ROW * unit.lanes:
-        return False
-    work = _work(sch, loops)
-    sch.reorder(*outer, *inner)
-    inner[-run:] = [sch.fuse(*inner[-run:])] if run > 1 else inner[-1:]
-    # Before the reduction is decomposed: its parts alone cannot run in parallel.
-    _parallel(sch, outer, work)
-    sch.decompose_reduction(block, inner[0])
-    sch.annotate(inner[-1], LANES_KEY, unit.lanes)
-    return True
 
 
 def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopRV]:
@@ -297,18 +200,6 @@ def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopR
     outer, lanes = sch.split(loop, [None, width])
     steps.vectorize_lanes(sch, lanes, unit)
     return [outer]
-
-
-def _work(sch: Schedule, loops: list[LoopRV]) -> int:
-    """The innermost operations of a nest, with a guess where an extent is not known."""
-    return math.prod(steps.static_extent(sch, loop) or UNKNOWN_EXTENT for loop in loops)
-
-
-def _parallel(sch: Schedule, loops: list[LoopRV], work: int) -> list[LoopRV]:
-    """Run the loops in parallel, as one, if that pays; returns what they are then."""
-    if not loops or work < MIN_PARALLEL_WORK:
-        return loops
-    return [steps.parallel_fused(sch, *loops)]
 
 
 def _is_static(sch: Schedule, block: SBlockRV) -> bool:
