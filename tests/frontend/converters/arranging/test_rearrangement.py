@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx_node import Array, Case, check_together, image, node_model, ours
+from onnx_node import Array, Case, check_node, check_together, image, node_model, ours
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -122,3 +122,13 @@ def test_repeats_that_no_tile_has(repeats: tuple[int, ...], words: str) -> None:
     model = node_model("Tile", [image(1, 3)], [_ints(*repeats)])
     with pytest.raises(UnsupportedOperatorError, match=words):
         relay.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize("time_axis", [0, 1])
+def test_reversed_sequences_of_one_step(time_axis: int) -> None:
+    """An axis of one element stopped the build: its place was an int32 beside int64 lengths."""
+    shape = (1, 1, 4, 2) if time_axis == 0 else (3, 1, 4, 2)
+    attributes = {"time_axis": time_axis, "batch_axis": 1 - time_axis}
+    lengths = _ints(*[1] * shape[1 - time_axis])
+    model = node_model("ReverseSequence", [image(*shape)], [lengths], **attributes)
+    check_node(model, image(*shape))

@@ -26,13 +26,13 @@ from math import ceil
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Expr, Range, TensorLoad
+from tvm.ir import Expr, TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import Bind, BufferStore, For, ForKind, SeqStmt, Shuffle, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.tir.instructions.turn_square import lanes_of, turned
-from tvm_neocpu.topi.tir.loops.affine import replaced, store_of, stride
+from tvm_neocpu.topi.tir.loops.affine import bounds, replaced, store_of, stride
 from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque, rewrite_loops, with_body
 
 # A note on the loop over ``i``: the side of a tile. One on the loop around it, or on that of ``i``
@@ -270,7 +270,7 @@ def strided_load(
     """
     analyzer = Analyzer()
     for var, extent in extents.items():
-        analyzer.bind(var, Range(0, extent))
+        analyzer.bind(var, bounds(var, 0, extent))
     if stride(analyzer, store.buffer, store.indices, j) != 1:
         return None
     found: list[TensorLoad] = []

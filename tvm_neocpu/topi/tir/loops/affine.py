@@ -13,6 +13,15 @@ from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For
 
 
+def bounds(var: tirx.Var, first: int, last: int) -> Range:
+    """``first <= var < last``, of the variable's own type.
+
+    An analyzer puts the number of a range of one in the variable's place, as it is.
+    """
+    kind = str(var.ty.dtype)
+    return Range(tirx.const(first, kind), tirx.const(last, kind))
+
+
 def stride(
     analyzer: Analyzer, buffer: tirx.Buffer, indices: Sequence[Expr], var: tirx.Var
 ) -> int | None:

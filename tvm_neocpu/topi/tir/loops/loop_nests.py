@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import Buffer, BufferRegion, For, SeqStmt, Stmt
 
-from tvm_neocpu.topi.tir.loops.affine import uses
+from tvm_neocpu.topi.tir.loops.affine import bounds, uses
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
 
@@ -36,7 +36,7 @@ def analyzer_of(loops: Iterable[For]) -> Analyzer:
     """What knows the extents of loops from 0."""
     analyzer = Analyzer()
     for loop in loops:
-        analyzer.bind(loop.loop_var, Range(0, int(loop.extent)))
+        analyzer.bind(loop.loop_var, bounds(loop.loop_var, 0, int(loop.extent)))
     return analyzer
 
 
@@ -56,7 +56,10 @@ def corner(
     """The element where a block's region begins in the first or the last pass through loops."""
     analyzer = Analyzer()
     for loop in loops:
-        analyzer.bind(loop.loop_var, tirx.const(int(loop.extent) - 1 if at_end else 0, "int32"))
+        analyzer.bind(
+            loop.loop_var,
+            tirx.const(int(loop.extent) - 1 if at_end else 0, str(loop.loop_var.ty.dtype)),
+        )
     for axis, value in zip(update.block.iter_vars, update.iter_values, strict=True):
         analyzer.bind(axis.var, analyzer.simplify(value))
     return tuple(analyzer.simplify(extent.min) for extent in region)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from math import ceil
 
 from tvm import tirx
-from tvm.ir import Expr, Range
+from tvm.ir import Expr
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer
 from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.topi.tir.loops.affine import bounds
 from tvm_neocpu.topi.tir.loops.loop_nests import (
     as_run,
     corner,
@@ -133,7 +134,7 @@ def _requests(tile: _Tile, channels: For) -> list[Stmt]:
     else:
         lines = [tirx.min(channels.loop_var * count + at, tile.lines - 1) for at in range(count)]
     analyzer = Analyzer()
-    analyzer.bind(channels.loop_var, Range(0, extent))
+    analyzer.bind(channels.loop_var, bounds(channels.loop_var, 0, extent))
     indices = [[analyzer.simplify(axis) for axis in _index(tile, line)] for line in lines]
     return [request(tile.data, tuple(index)) for index in indices]
 

@@ -24,6 +24,7 @@ from tvm.tirx import BufferStore, For, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.tir.loops.affine import (
+    bounds,
     contains,
     names_values,
     replaced,
@@ -94,7 +95,7 @@ def _inside(
     analyzer = Analyzer()
     for each in outer:
         analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
-    analyzer.bind(loop.loop_var, Range(first, last))
+    analyzer.bind(loop.loop_var, bounds(loop.loop_var, first, last))
     return BufferStore(store.buffer, analyzer.simplify(store.value), store.indices)
 
 
