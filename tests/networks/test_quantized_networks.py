@@ -7,9 +7,10 @@ codes in their own scale are ties by the dozen, which the last bit of a float de
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
-from onnx_text import assert_like, ours
+from onnx_text import assert_like, ours, parsed
 from quantized_onnx import (
     QOPERATOR,
     check_quantized,
@@ -185,3 +186,26 @@ def test_a_network_that_quantises_its_activations_as_it_runs() -> None:
     assert {"ConvInteger", "MatMulInteger"} <= {node.op_type for node in model.graph.node}
     inputs = images(model, seed=9)
     assert_like(ours(model, inputs), expected(model, inputs))
+
+
+def test_codes_that_are_read_from_another_zero_point() -> None:
+    """A sum took the codes less the zero point that they were made with: 8 steps too few."""
+    text = """g (float[1,8,6,6] x) => (uint8[1,8,6,6] y) {
+        s = Constant<value_float=0.0625>()
+        z = Constant<value = uint8 {128}>()
+        other = Constant<value = uint8 {120}>()
+        of_weight = Constant<value_float=0.0078125>()
+        q = QuantizeLinear(x, s, z)
+        d = DequantizeLinear(q, s, z)
+        w = DequantizeLinear(w0, of_weight)
+        made = Conv<pads=[1,1,1,1]>(d, w)
+        coded = QuantizeLinear(made, s, z)
+        read = DequantizeLinear(coded, s, other)
+        total = Add(read, d)
+        y = QuantizeLinear(total, s, z)
+    }"""
+    weight = np.random.default_rng(0).integers(-60, 60, (8, 8, 3, 3)).astype("int8")
+    model = parsed(text, w0=weight)
+    inputs = images(model, seed=1)
+    # Scales are powers of two: nothing is rounded before the codes.
+    np.testing.assert_array_equal(ours(model, inputs)[0], expected(model, inputs)[0])

@@ -88,9 +88,17 @@ def _quantize(rewriter: Rewriter, binding: relax.VarBinding) -> None:
         return _in_arithmetic(rewriter, binding)
     codes = rewriter.coded(data, encoding)
     private = rewriter.readers.is_private(data) and rewriter.readers.is_private(binding.var)
-    if not private or not is_dequantized(rewriter.readers.of(binding.var)[0]):
+    if not private or not _reads_from(rewriter.readers.of(binding.var)[0], encoding.zero, dtype):
         codes = replace(codes, whole=None)
     return rewriter.defer(binding.var, replace(codes, dtype=dtype))
+
+
+def _reads_from(reader: relax.VarBinding, zero: int, dtype: str) -> bool:
+    """Whether a binding dequantises codes less this zero point, as they were made."""
+    if not is_dequantized(reader):
+        return False
+    read = Encoding.of(read_scaling(reader.value), dtype)
+    return read is not None and read.zero == zero
 
 
 def _dequantize(rewriter: Rewriter, binding: relax.VarBinding) -> None:
