@@ -48,6 +48,8 @@ from tvm_neocpu.targets import CompileTarget, parse_target
 DTYPE = "float32"
 # Measurements of the peak; the best one counts.
 TRIES = 8
+# Columns of the table, and of its configs.
+_WIDTH, _CONFIG_WIDTH = 150, 60
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,7 +80,7 @@ def _profile(argv: list[str]) -> int:
             found = profile_network(network, _Peaks(target), bandwidth, options.runs, peer.turn)
         beside = peer.beside(found)
         plan = explain_model(name, network.model, shapes, target.cpu) if options.html else None
-    _show(found, options.top)
+    _show(found, options.top, options.configs)
     report = {**provenance(target.cpu.name, count), **as_json(found)}
     if beside is not None:
         _show_comparison(beside)
@@ -155,17 +157,20 @@ class _Peaks:
         return max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
 
 
-def _show(profile: Profile, top: int) -> None:
+def _show(profile: Profile, top: int, with_configs: bool) -> None:
     """The operations that take longest, and what is left."""
     table = Table(title=f"{profile.network} on {profile.cpu}, {plural(profile.threads, 'thread')}")
     for heading in cells.TEXTS:
         table.add_column(heading)
     for heading in cells.NUMBERS:
         table.add_column(heading, justify="right")
+    if with_configs:
+        table.add_column(cells.CONFIG, max_width=_CONFIG_WIDTH)
     rows = sorted(profile.rows, key=lambda row: -row.call.seconds)
     for row in rows[:top]:
-        table.add_row(*cells.of_row(row, profile))
-    cli.console(width=150).print(table)
+        config = (row.config,) if with_configs else ()
+        table.add_row(*cells.of_row(row, profile), *config)
+    cli.console(width=_WIDTH + _CONFIG_WIDTH if with_configs else _WIDTH).print(table)
     rest = sum(row.call.seconds for row in rows[top:])
     if rest:
         print(f"{len(rows) - top} more operations: {rest * 1e3:.3f} ms (--top shows them)")
@@ -185,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--top", type=cli.positive, default=40, help="operations to print (default: 40)"
     )
+    parser.add_argument("--configs", action="store_true", help="a column of the templates' configs")
     parser.add_argument(
         "--compare",
         choices=PEERS,

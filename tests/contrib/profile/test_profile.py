@@ -28,6 +28,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
     profile_network,
 )
 from tvm_neocpu.contrib.profile.watch_calls import TURNS, Call
+from tvm_neocpu.frontend.reading.onnx_nodes import name_of
 from tvm_neocpu.topi.fused_block import cost
 from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 
@@ -179,14 +180,20 @@ def test_a_fused_group_is_one_row(tiny_net: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
     net = Net((1, 16, 12, 12))
     depthwise = net.conv(net.conv("data", 16, 16), 16, 16, size=3, group=16)
-    onnx.save(net.model(net.conv(depthwise, 16, 16)), "group.onnx")
-    assert profile.main(["group.onnx", "--runs", "3", "--json", "g.json"]) == 0
+    model = net.model(net.conv(depthwise, 16, 16))
+    onnx.save(model, "group.onnx")
+    words = ["group.onnx", "--runs", "3", "--json", "g.json", "--html", "g.html", "--configs"]
+    assert profile.main(words) == 0
     rows = json.loads(Path("g.json").read_text())["operations"]
     (group,) = (row for row in rows if row["algorithm"] == GROUP)
     point = "16x12x12->16 1x1"
     assert group["what"] == f"{point} -> 16x12x12->16 3x3 p1 depthwise -> {point}"
     flops = 2 * 16 * 12 * 12 * (16 + 9 + 16)
     assert group["gflops"] * group["ms"] * 1e6 == pytest.approx(flops)
+    convs = [name_of(node) for node in model.graph.node if node.op_type == "Conv"]
+    assert group["node"] == " -> ".join(convs), "each layer by its node"
+    assert group["config"].count("Config(") == 3 and "c -> " in group["layouts"]
+    assert Path("g.html").read_text().count("of 3 layers") == 3, "each node has the group's time"
 
 
 def test_a_recurrent_layer_is_a_row_of_ours(tiny_net: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from tvm_neocpu.contrib.profile.profile_network import Profile, ProfileRow
 
 NUMBERS = ("ms", "share", "GFLOP/s", "of peak", "MiB", "of bandwidth")
 TEXTS = ("operation", "node", "algorithm", "layouts")
+CONFIG = "config"
 LAYER_TEXTS = ("node", "operation")
 
 

@@ -48,7 +48,8 @@ def _nodes(profile: Profile) -> dict[str, TimedNode]:
     slowest = max((row.call.seconds for row in profile.rows_of.values()), default=0.0)
     return {
         node: TimedNode(
-            f"{row.call.seconds * 1e3:.3f} ms, {row.call.seconds / profile.wall:.1%}",
+            f"{row.call.seconds * 1e3:.3f} ms, {row.call.seconds / profile.wall:.1%}"
+            + (f" of {row.layers} layers" if row.layers > 1 else ""),
             row.call.seconds / slowest if slowest else 0.0,
         )
         for node, row in profile.rows_of.items()
@@ -122,7 +123,7 @@ def _comparison(found: Comparison) -> str:
 
 def _table(profile: Profile) -> str:
     rows = [(*cells.of_row(row, profile), row.config) for row in profile.rows]
-    return html_table((*cells.TEXTS, *cells.NUMBERS, "config"), rows, cells.NUMBERS)
+    return html_table((*cells.TEXTS, *cells.NUMBERS, cells.CONFIG), rows, cells.NUMBERS)
 
 
 def _hint(row: ProfileRow, profile: Profile) -> str:

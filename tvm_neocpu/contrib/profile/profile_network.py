@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -29,12 +29,13 @@ from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.history import current_history
-from tvm_neocpu.tuning.in_network.processes.machine import Scheme
+from tvm_neocpu.tuning.in_network.processes.machine import Lowered, Scheme
 
 # What a call is that no template computed.
 PLAIN = "TVM's own"
 # What a group of layers is that one function computes.
 GROUP = "fused"
+_ARROW = " -> "
 # What decides which instruction multiplies: the types, and the bits of the weights.
 Arithmetic = tuple[Types, int]
 FLOATS: Arithmetic = (FP32, ANY_WEIGHTS)
@@ -46,7 +47,8 @@ class ProfileRow:
 
     ``what`` is the workload, ``node`` the ONNX node that it came from, empty if that is not known,
     ``algorithm`` and ``config`` say how it is computed, ``layouts`` what the config reads and
-    writes (``"8c -> 16c"``). ``peak`` is what the machine reaches in its types, in GFLOP/s.
+    writes (``"8c -> 16c"``). Those of a group's layers are joined by arrows; it has several
+    ``layers``. ``peak`` is what the machine reaches in its types, in GFLOP/s.
     """
 
     call: Call
@@ -57,6 +59,7 @@ class ProfileRow:
     flops: int
     node: str = ""
     peak: float = 0.0
+    layers: int = 1
 
     @property
     def gflops(self) -> float:
@@ -133,17 +136,23 @@ def profile_network(
     found = watch_calls(code, inputs, runs, turn_of_others)
     peaks = {each: median(readings) for each, readings in measured.items()}
     functions = _functions_of(lowered.module)
-    schemes = [lowered.schemes.get(call.name) for call in found.calls]
+    schemes = [_schemes_of(call.name, lowered) for call in found.calls]
     nodes = OnnxNodes(network.model, network.shapes)
-    workloads = [scheme[0] if scheme else None for scheme in schemes]
-    names = nodes.names_of(workloads)
+    workloads = [workload for each in schemes for workload, _ in each]
+    named = iter(nodes.names_of(workloads))
+    names = [[next(named) for _ in each] for each in schemes]
     rows = tuple(
-        _row(call, scheme, name, functions.get(call.name), peaks)
-        for call, scheme, name in zip(found.calls, schemes, names, strict=True)
+        _row(call, each, name, functions.get(call.name), peaks)
+        for call, each, name in zip(found.calls, schemes, names, strict=True)
     )
     there = [(node.workload, node.id) for node in folded.graph.convs]
-    ids = kth_of_equal(workloads, there)
-    rows_of = {node: row for node, row in zip(ids, rows, strict=True) if node is not None}
+    ids = iter(kth_of_equal(workloads, there))
+    rows_of = {
+        node: row
+        for row, each in zip(rows, schemes, strict=True)
+        for node in [next(ids) for _ in each]
+        if node is not None
+    }
     ceilings = Ceilings(max(peaks.values()), bandwidth)
     return Profile(
         network.name, cpu.name, cpu.cores, ceilings, rows, found.wall, rows_of, found.machine
@@ -217,34 +226,46 @@ def _functions_of(module: tvm.IRModule) -> dict[str, tuple[str, str, int]]:
     }
 
 
+def _schemes_of(name: str, lowered: Lowered) -> list[Scheme]:
+    """What a function computes, and how: one layer, those of a group, or none of a template's."""
+    if name in lowered.groups:
+        return list(lowered.groups[name])
+    return [lowered.schemes[name]] if name in lowered.schemes else []
+
+
 def _arithmetic(workload: Workload) -> Arithmetic:
     return workload.types, workload.weight_bits
 
 
 def _row(
     call: Call,
-    scheme: Scheme | None,
-    node: str,
+    schemes: Sequence[Scheme],
+    names: Sequence[str],
     said: tuple[str, str, int] | None,
     peaks: Mapping[Arithmetic, float],
 ) -> ProfileRow:
+    node = _ARROW.join(filter(None, names))
     if said is not None:
         algorithm, what, flops = said
-        return ProfileRow(call, what, algorithm, "", "", flops, peak=peaks[FLOATS])
-    if scheme is None:
+        configs = [config for _, config in schemes]
+        layouts = _layouts(configs[0], configs[-1]) if configs else ""
+        told, layers = _ARROW.join(map(str, configs)), max(1, len(schemes))
+        peak = peaks[FLOATS]
+        return ProfileRow(call, what, algorithm, layouts, told, flops, node, peak, layers)
+    if not schemes:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
-    workload, config = scheme
+    ((workload, config),) = schemes
     if isinstance(workload, SweepWorkload):
         return ProfileRow(call, str(workload), PLAIN, "", "", 0)
     algorithm = implementation_of(config).describe(workload, config)
-    layouts = _layouts(config)
+    layouts = _layouts(config, config)
     peak = peaks[_arithmetic(workload)]
     return ProfileRow(
         call, str(workload), algorithm, layouts, str(config), workload.flops, node, peak
     )
 
 
-def _layouts(config: Config) -> str:
-    """Blocks of channels that the config reads and writes."""
-    reads, writes = getattr(config, "ic_bn", 0), getattr(config, "oc_bn", 0)
+def _layouts(first: Config, last: Config) -> str:
+    """Blocks of channels that the first config reads and the last one writes."""
+    reads, writes = getattr(first, "ic_bn", 0), getattr(last, "oc_bn", 0)
     return f"{reads or 1}c -> {writes or 1}c" if reads or writes else ""
