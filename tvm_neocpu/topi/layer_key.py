@@ -7,10 +7,29 @@ from collections.abc import Hashable, Sequence
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
+# No pass adds as many channels as the widest block has.
+MAX_DEAD = 64
+_CONV = "conv"
+
 
 def conv_key(read: Sequence[int], made: Sequence[int], kernel: Sequence[int]) -> Hashable:
     """Of a convolution from one shape to another."""
-    return ("conv", tuple(read), tuple(made), tuple(kernel))
+    return (_CONV, tuple(read), tuple(made), tuple(kernel))
+
+
+def without_channels(key: Hashable | None) -> Hashable | None:
+    """What the keys of convolutions have in common that differ in channels alone."""
+    if not isinstance(key, tuple) or key[0] != _CONV:
+        return None
+    _, read, made, kernel = key
+    return read[:1], read[2:], made[:1], made[2:], kernel
+
+
+def widens(key: Hashable, wider: Hashable) -> bool:
+    """Whether one convolution is the other with some dead channels; both without_channels alike."""
+    assert isinstance(key, tuple) and isinstance(wider, tuple)
+    own, other = ((each[1][1], each[2][1]) for each in (key, wider))
+    return all(few <= many < few + MAX_DEAD for few, many in zip(own, other, strict=True))
 
 
 def product_key(rows: int, inner: int, columns: int) -> Hashable:

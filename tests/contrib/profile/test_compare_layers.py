@@ -62,6 +62,16 @@ def test_a_workload_that_may_be_either_node_has_no_name(nodes: OnnxNodes) -> Non
     assert nodes.names_of([DenseWorkload(1, 4, 11)]) == [""]
 
 
+def test_a_layer_with_dead_channels_is_its_node(nodes: OnnxNodes) -> None:
+    """8 -> 4 at 1x1 is no whole vector: a pass makes 16 of the 4."""
+    wider = ConvWorkload(1, 8, 6, 6, 16, (1, 1))
+    assert nodes.names_of([wider]) == [""]
+    assert nodes.names_of([CONV, wider, CONV], with_dead_channels=True) == ["first", "c", "second"]
+    others = [replace(wider, in_channels=4), replace(wider, out_channels=68)]
+    for other in others:
+        assert nodes.names_of([CONV, other, CONV], with_dead_channels=True)[1] == ""
+
+
 @pytest.mark.parametrize(
     ("names", "found"),
     [

@@ -38,7 +38,9 @@ def explain_model(
         one = cpu.with_cores(1)
         network = explain_network(name, graph, one, current_history(one), coverage)
         notes = (*notes, SAID)
-    names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
+    names = OnnxNodes(model, shapes).names_of(
+        (node.workload for node in graph.nodes), with_dead_channels=True
+    )
     ids = (node.id for node in graph.nodes)
     named = dict(filter(all, zip(ids, names, strict=True)))
     return replace(network, names=named, notes=notes)

@@ -16,10 +16,9 @@ def check_inputs(node: onnx.NodeProto, opset: int, model: str) -> None:
     bounds = None if node.domain else _bounds(node.op_type, opset)
     if bounds is None:
         return
-    least, most = bounds
+    least, most, required = bounds
     given = len(node.input)
-    missing = given < least or not all(node.input[:least])
-    if missing or given > most:
+    if not least <= given <= most or not all(node.input[place] for place in required):
         found = sum(map(bool, node.input))
         raise ModelFileError(
             f"{model} is broken: {node.op_type} (node {node.name or 'without a name'}) has {found} "
@@ -34,10 +33,16 @@ def _text(least: int, most: int) -> str:
 
 
 @cache
-def _bounds(operator: str, opset: int) -> tuple[int, int] | None:
-    """The least and the greatest number of inputs; ``None`` for an operator that onnx lacks."""
+def _bounds(operator: str, opset: int) -> tuple[int, int, tuple[int, ...]] | None:
+    """The least and the greatest number of inputs, and the places of those that must be there.
+
+    A Loop has two inputs at least, and may omit both by empty names. ``None`` for an operator that
+    onnx lacks.
+    """
     try:
         schema = onnx.defs.get_schema(operator, opset, "")
     except onnx.defs.SchemaError:
         return None
-    return schema.min_input, schema.max_input
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    required = [at for at, formal in enumerate(schema.inputs) if formal.option == single]
+    return schema.min_input, schema.max_input, tuple(required)

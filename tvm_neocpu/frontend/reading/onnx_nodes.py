@@ -19,7 +19,14 @@ from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.frontend.reading.onnx_model import opset_of, resolve_shapes
 from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
-from tvm_neocpu.topi.layer_key import conv_key, layer_key, product_key, product_of
+from tvm_neocpu.topi.layer_key import (
+    conv_key,
+    layer_key,
+    product_key,
+    product_of,
+    widens,
+    without_channels,
+)
 
 PRODUCTS = ("Gemm", "MatMul")
 HEAVY = ("Conv", *PRODUCTS)
@@ -53,19 +60,35 @@ class OnnxNodes:
             if node.op_type in HEAVY and (computes := _computes(node, known)) is not None
         ]
 
-    def names_of(self, workloads: Iterable[Workload | None]) -> list[str]:
+    def names_of(
+        self, workloads: Iterable[Workload | None], with_dead_channels: bool = False
+    ) -> list[str]:
         """The name of each workload's node, empty where none is known.
 
         The k-th of equal workloads is the k-th such node. Where there are more of one than of the
         other (a pass made or merged some), all of them stay without a name. A 1x1 convolution that
-        is no such node may be a product beside an image.
+        is no such node may be a product beside an image. ``with_dead_channels`` names those that a
+        pass has widened, too: 512 -> 1008 is the node 512 -> 1000.
         """
         asked = list(workloads)
         names = kth_of_equal(map(layer_key, asked), [(n.computes, n.name) for n in self.heavy])
         unnamed = [None if name else product_of(w) for name, w in zip(names, asked, strict=True)]
         left = [(node.computes, node.name) for node in self.heavy if node.name not in names]
         products = kth_of_equal(unnamed, left)
-        return [name or product or "" for name, product in zip(names, products, strict=True)]
+        found = [name or product or "" for name, product in zip(names, products, strict=True)]
+        return self._widened(asked, found) if with_dead_channels else found
+
+    def _widened(self, asked: Sequence[Workload | None], names: Sequence[str]) -> list[str]:
+        """The names, with those of convolutions that have dead channels."""
+        unnamed = [None if name else layer_key(w) for name, w in zip(names, asked, strict=True)]
+        left = [node for node in self.heavy if node.name not in names]
+        nodes = kth_of_equal(
+            map(without_channels, unnamed), [(without_channels(n.computes), n) for n in left]
+        )
+        return [
+            name or (node.name if node is not None and widens(node.computes, key) else "")
+            for name, node, key in zip(names, nodes, unnamed, strict=True)
+        ]
 
     def heavy_behind(self, names: Iterable[str]) -> str:
         """The convolution or product among nodes that were fused, or right before them.
