@@ -294,6 +294,9 @@ class TuningSession:
             interrupted,
             self._spent.seconds,
             started,
+            board.promised,
+            len(board.open),
+            len(board.seats),
         )
 
     def _state(self) -> State:

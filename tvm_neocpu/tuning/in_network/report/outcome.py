@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,7 +18,8 @@ class Outcome:
 
     ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session;
     ``spent`` is that time by what it was spent on. A session was not ``started`` if its time was
-    over before the network was built.
+    over before the network was built. One more candidate of every layer is expected to save the
+    share ``promised`` of the network's time; ``open_layers`` of its ``layers`` are not settled.
     """
 
     plan: Plan | None
@@ -29,6 +31,9 @@ class Outcome:
     interrupted: bool = False
     spent: Mapping[str, float] = field(default_factory=dict)
     started: bool = True
+    promised: float = 0.0
+    open_layers: int = 0
+    layers: int = 0
 
     @property
     def improved(self) -> bool:
@@ -46,10 +51,19 @@ class Outcome:
             )
         if self.proof is not None and self.proof.faster:
             return f"{speedup(self.proof.ratio, 'faster ')} {after}"
-        how = "already at its best" if self.settled else "no faster plan found"
-        if self.proof is None:
-            return f"{how} {after}"
-        return f"{how}: the best other plan takes {self.proof.ratio} of its time, {after}"
+        found = [self._how()]
+        if self.proof is not None:
+            found.append(f"the best other plan takes {self.proof.ratio} of its time")
+        if self.open_layers:
+            found.append(f"{self.open_layers} of {plural(self.layers, 'layer')} not settled")
+        return f"{', '.join(found)}, {after}" if len(found) > 1 else f"{found[0]} {after}"
+
+    def _how(self) -> str:
+        if not self.settled:
+            return "no faster plan found"
+        # The search knows what it expects, never that nothing faster exists.
+        within = max(0.1, math.ceil(self.promised * 1e3) / 10)
+        return f"already at its best: within {within:.1f} % by what the search expects"
 
 
 def speedup(ratio: Ratio, word: str = "") -> str:

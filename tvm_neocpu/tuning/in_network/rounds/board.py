@@ -254,6 +254,11 @@ class Board:
         return all(seat.settled_for_good for seat in self.seats.values())
 
     @property
+    def promised(self) -> float:
+        """What one more candidate of every layer is expected to save, as a share of the network."""
+        return sum(seat.weight * seat.promised() for seat in self.seats.values())
+
+    @property
     def measured(self) -> int:
         """Candidates with at least one reading, incumbents not counted."""
         return sum(
