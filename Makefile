@@ -16,7 +16,7 @@ test: lint
 # suites, examples that are drawn anew, 2,000 random graphs.
 nightly: lint
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 2 tests/networks/test_fuzz.py
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 2 tests/networks/test_fuzz.py tests/networks/test_fuzz_quantized.py
 
 lint: $(STAMPS)/test
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 from emulation.kernels import arm
 from emulation.network import run_network
 from hypothesis import HealthCheck, Phase, given, settings
-from random_layers import WEIGHTED, written
+from random_layers import CONVOLUTIONS, FEED_FORWARD, written
 from random_onnx import Sketch, sketches
 
 from tvm_neocpu.contrib import model_zoo
@@ -81,6 +81,6 @@ def test_lenet() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(sketch=sketches(WEIGHTED))
+@given(sketch=sketches((*FEED_FORWARD, *CONVOLUTIONS)))
 def test_random_networks(sketch: Sketch) -> None:
     check_emulated(written(sketch))

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import onnx
-from layer_kinds import elementwise, moves, sums, windows
+from layer_kinds import (
+    control,
+    elementwise,
+    moves,
+    recurrent,
+    rows,
+    sampling,
+    selecting,
+    sums,
+    windows,
+)
 from layer_kinds.layer import Write
 from random_onnx import Choices, RandomNet, Sketch, Skip
 
-KINDS: dict[str, Write] = {**windows.KINDS, **elementwise.KINDS, **moves.KINDS, **sums.KINDS}
+# Without loops, so that an emulator may run their kernels one after the other.
+FEED_FORWARD: dict[str, Write] = {**windows.KINDS, **elementwise.KINDS, **moves.KINDS, **sums.KINDS}
+KINDS: dict[str, Write] = {
+    **FEED_FORWARD,
+    **recurrent.KINDS,
+    **control.KINDS,
+    **sampling.KINDS,
+    **selecting.KINDS,
+    **rows.KINDS,
+}
 # Convolutions are what plans are about.
-WEIGHTED = (*KINDS, *("conv", "plain conv", "depthwise", "plain conv") * 3, "batch norm", "concat")
+CONVOLUTIONS = (*("conv", "plain conv", "depthwise", "plain conv") * 3, "batch norm", "concat")
+WEIGHTED = (*KINDS, *CONVOLUTIONS)
 
 
 def written(sketch: Sketch) -> onnx.ModelProto:

@@ -42,7 +42,7 @@ def sketches(kinds: Sequence[str], max_layers: int = 8) -> st.SearchStrategy[Ske
     layer = st.builds(
         Layer,
         st.sampled_from(kinds),
-        st.lists(st.integers(0, 11), max_size=12).map(tuple),
+        st.lists(st.integers(0, 11), max_size=20).map(tuple),
     )
     shape = st.tuples(
         st.sampled_from([1, 2]),
@@ -82,18 +82,27 @@ class RandomNet:
     types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     maps: list[str] = field(default_factory=lambda: ["data"])
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         self.types["data"] = helper.make_tensor_type_proto(TensorProto.FLOAT, self.shape)
 
-    def __call__(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        return self.several(1, kind, *inputs, **attributes)[0]
+    def __call__(self, kind: str, *inputs: str, checked: bool = True, **attributes: Any) -> str:
+        return self.several(1, kind, *inputs, checked=checked, **attributes)[0]
 
-    def several(self, outputs: int, kind: str, *inputs: str, **attributes: Any) -> list[str]:
-        """A node of several results. Raises Skip where onnx finds none, or a huge or empty one."""
-        names = [f"t{len(self.nodes)}_{place}" for place in range(outputs)]
-        node = helper.make_node(kind, list(inputs), names, f"n{len(self.nodes)}", **attributes)
+    def several(
+        self, outputs: int, kind: str, *inputs: str, checked: bool = True, **attributes: Any
+    ) -> list[str]:
+        """A node of several results. Raises Skip where onnx finds none, or a huge or empty one.
+
+        Extents that only a run knows are not ``checked``.
+        """
+        place = f"{self.prefix}{len(self.nodes)}"
+        names = [f"t{place}_{output}" for output in range(outputs)]
+        node = helper.make_node(kind, list(inputs), names, f"n{place}", **attributes)
         known = {name: self.types[name] for name in inputs if name}
+        if any(attribute.HasField("g") for attribute in node.attribute):
+            known = self.types
         data = {name: self.weights[name] for name in inputs if name in self.weights}
         schema = onnx.defs.get_schema(kind, OPSET, "")
         try:
@@ -102,7 +111,8 @@ class RandomNet:
             raise Skip(str(error)) from error
         for name in names:
             dims = [dim.dim_value for dim in found[name].tensor_type.shape.dim]
-            if math.prod(dims) > 60_000 or math.prod(dims) < 1 or len(dims) > 7:
+            many = math.prod(dims)
+            if checked and (many > 60_000 or many < 1 or len(dims) > 7):
                 raise Skip(f"{kind} makes {dims}")
         self.types.update(found)
         self.nodes.append(node)

@@ -1,0 +1,1 @@
+"""Layers of random quantised networks, by family."""
