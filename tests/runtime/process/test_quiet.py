@@ -105,7 +105,17 @@ from tvm_neocpu.runtime.process.quiet import silent_stderr
 def run(body: str) -> str:
     script = SCRIPT.format(body=body)
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            script,
+        ],  # of a fork beside threads, from Python 3.12 on
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return done.stderr
 
