@@ -45,6 +45,7 @@ from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.layouts.flatten_concats import FlattenConcats
 from tvm_neocpu.relay_passes.linear.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.linear.fold_parallel_branches import FoldParallelBranches
+from tvm_neocpu.relay_passes.linear.scaled_filters import ScaledFilters
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.lowering.schedule_functions import ScheduleFunctions
@@ -165,6 +166,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         mod = run_passes(mod, IntegerOperators(looks_up), FoldConstants(), Canonicalize())
     mod = run_passes(
         mod,
+        ScaledFilters(),  # makes weights constants, for all that folds into them
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(in_place),  # while batch norms stand next to transposed convolutions
