@@ -15,7 +15,7 @@ transforms while compiling::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
@@ -31,7 +31,6 @@ from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 # The axes of outputs and inputs in a weight, and the layout that says so.
 _CONVS = {"relax.nn.conv2d": (0, 1, "OIHW"), "relax.nn.conv2d_transpose": (1, 0, "IOHW")}
-_CHANNELS = 1
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,8 @@ def _sum_of_squares(scope: Scope, call: relax.Call) -> relax.Expr | None:
     scaled, out = _scaled(scope, _squared(scope, call.args[0])), static_shape(call)
     if scaled is None or out is None or len(scaled.factors) != 1 or call.attrs.axis is None:
         return None
+    if dtype_of(call) not in FOLDED:
+        return None
     rank = scaled.array.ndim
     axes = {int(axis) % rank for axis in call.attrs.axis}
     ((inner, factors),) = scaled.factors.items()
@@ -115,9 +116,10 @@ def _sum_of_squares(scope: Scope, call: relax.Call) -> relax.Expr | None:
         return None
     squares = np.square(scaled.array.astype("float64")).sum(tuple(axes - {inner}), keepdims=True)
     matrix = np.moveaxis(squares, inner, 0).reshape(scaled.array.shape[inner], prod(out))
-    row = _product(scope, factors)
+    row: relax.Expr = scope.combine(relax.op.multiply, list(factors))
     row = scope.emit(relax.op.multiply(row, row))
-    row = scope.emit(relax.op.broadcast_to(row, (matrix.shape[0],)))
+    if static_shape(row) != matrix.shape[:1]:
+        row = scope.emit(relax.op.broadcast_to(row, matrix.shape[:1]))
     row = scope.emit(relax.op.reshape(row, (1, matrix.shape[0])))
     constant = constant_of(matrix.astype(scaled.array.dtype))
     return relax.op.reshape(scope.emit(relax.op.matmul(row, constant)), out)
@@ -133,10 +135,6 @@ def _squared(scope: Scope, expr: relax.Expr) -> relax.Expr | None:
         return one if one.same_as(other) else None
     exponent = array_of(other)
     return one if exponent is not None and exponent.size == 1 and exponent.item() == 2 else None
-
-
-def _product(scope: Scope, factors: Sequence[relax.Expr]) -> relax.Expr:
-    return scope.combine(relax.op.multiply, list(factors))
 
 
 def _scaled(scope: Scope, expr: relax.Expr | None) -> _Scaled | None:
