@@ -18,6 +18,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from machine_here import prove_at_once
 from onnx import helper, numpy_helper
 from tvm import relax, te, tirx
 from tvm.ir import GenericConst
@@ -26,8 +27,10 @@ from tvm.s_tir.schedule import SBlockRV
 
 import tvm_neocpu
 from tvm_neocpu import explain, tune
+from tvm_neocpu.choose_plan import choose_plan
 from tvm_neocpu.core.errors import ConfigError, LineError
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.network.workload import Operand, Role, Workload
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.pipeline import fold
@@ -35,7 +38,7 @@ from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.tuning.database.log import load_log
+from tvm_neocpu.tuning.database.log import TuningLog, load_log
 
 Floats = np.ndarray
 
@@ -239,9 +242,14 @@ def outputs(library: Any, image: Floats) -> Floats:
 
 
 def test_the_whole_package_knows_it(
-    registered: None, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registered: None,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Compiled, tuned, logged, built from the log, exported and explained."""
+    prove_at_once(monkeypatch)
     image = np.random.default_rng(1).standard_normal((1, 6, 61)).astype("float32")
     session = onnxruntime.InferenceSession(model)
     (expected,) = session.run(None, {"data": image})
@@ -276,13 +284,20 @@ def test_the_whole_package_knows_it(
 def test_the_log_of_a_forgotten_operator_is_skipped(
     model: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
-    log = tmp_path / "signal.log"
+    log = TuningLog(tmp_path / "signal.log")
     tvm_neocpu.register_operator(OPERATOR, FORM, [IMPLEMENTATION])
     try:
-        assert tune.main([str(model), "--trials", "1", "--log", str(log)]) == 0
+        mod, _ = tvm_neocpu.relay.frontend.from_onnx(onnx.load(model))
+        cpu = parse_target().cpu
+        graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+        for workload in graph.workloads:
+            (config, *_) = space(workload, cpu)
+            log.append(Record(workload, config, (1e-4,), cpu.name, cpu.cores))
+        log.append_plan(choose_plan(graph, cpu), graph, cpu.name, cpu.cores)
+        assert len(log.load().records) == 2 and log.load().plans
     finally:
         tvm_neocpu.unregister_operator("conv1d")
-    assert not load_log(log).records
+    assert not log.load().records
     assert any("unknown template 'outside_conv1d'" in str(w.message) for w in recwarn)
 
 

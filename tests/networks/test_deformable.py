@@ -13,6 +13,7 @@ import onnx
 import pytest
 import tvm
 from deformable import by_onnx_reference, by_onnx_runtime
+from machine_here import prove_at_once
 from onnx import TensorProto, helper
 from onnx_net import Net, assert_close
 
@@ -105,8 +106,12 @@ def test_its_epilogue_is_fused() -> None:
 
 
 def test_tuned_logged_and_explained(
-    image: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    image: np.ndarray,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    prove_at_once(monkeypatch)
     model, path, log = block(), tmp_path / "block.onnx", tmp_path / "block.log"
     onnx.save(model, path)
     assert tune.main([str(path), "--trials", "2", "--log", str(log)]) == 0

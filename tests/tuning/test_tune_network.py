@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
+from machine_here import measure_here, prove_at_once
 
 from tvm_neocpu import relay
 from tvm_neocpu.choose_plan import choose_plan, search_plan
@@ -39,6 +40,13 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session measures in this process, and no contender is proven faster."""
+    measure_here(monkeypatch)
+    prove_at_once(monkeypatch)
+
+
+@pytest.fixture
 def network(tiny_cnn: onnx.ModelProto):
     """How to open the tiny network, and the network."""
     opened = partial(open_onnx, tiny_cnn.SerializeToString(), SHAPES, "llvm -num-cores=1")
@@ -61,9 +69,10 @@ def known_from(log: Path, folded: FoldedNetwork) -> History:
 
 
 def test_a_session_measures_in_place_and_writes_a_plan_and_a_verdict(
-    network, tmp_path: Path, tiny_cnn: onnx.ModelProto
+    network, tmp_path: Path, tiny_cnn: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, folded = network
+    prove_at_once(monkeypatch, faster=True)
     log = tmp_path / "tiny.log"
     outcome = session(network, log, choices=Choices(trials=3)).run()
     contents = TuningLog(log).load()
@@ -86,7 +95,7 @@ def test_a_session_measures_in_place_and_writes_a_plan_and_a_verdict(
     np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def test_what_is_known_is_not_measured_again(network, tmp_path: Path) -> None:
+def test_what_is_known_is_not_measured_again(network, here: None, tmp_path: Path) -> None:
     _, folded = network
     log = tmp_path / "tiny.log"
     session(network, log, choices=Choices(trials=3)).run()
@@ -106,7 +115,13 @@ def test_what_is_known_is_not_measured_again(network, tmp_path: Path) -> None:
     ("log_ratio", "error", "new_plan"), [(-0.1, 0.0, True), (0.02, 0.0, False), (-0.1, 0.5, False)]
 )
 def test_a_plan_counts_only_if_it_is_proven_faster_and_right(
-    network, tmp_path: Path, monkeypatch, log_ratio: float, error: float, new_plan: bool
+    network,
+    here: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    log_ratio: float,
+    error: float,
+    new_plan: bool,
 ) -> None:
     _, folded = network
     log = tmp_path / "tiny.log"
@@ -123,7 +138,17 @@ def test_a_plan_counts_only_if_it_is_proven_faster_and_right(
     assert ("faster (" in str(outcome)) == new_plan
 
 
-def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypatch) -> None:
+def test_a_proof_runs_both_plans_in_fresh_processes(network) -> None:
+    opened, folded = network
+    plan = choose_plan(folded.graph, folded.cpu, History(folded.cpu.name, 1))
+    proof = crew.Here().prove(opened, (plan, plan), 1, 0.0)
+    assert proof.error == 0.0
+    assert min(proof.incumbent_seconds, proof.contender_seconds) > 0
+
+
+def test_an_interrupt_keeps_what_was_measured(
+    network, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "tiny.log"
 
     def interrupted(*_: object) -> None:
@@ -139,7 +164,7 @@ def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypat
 
 
 def test_a_build_after_an_interrupt_takes_the_plan_that_it_took_before(
-    network, tmp_path: Path, monkeypatch
+    network, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No plan of these records was proven; a build that searched among them might be slower."""
     _, folded = network
@@ -164,7 +189,7 @@ def test_a_build_after_an_interrupt_takes_the_plan_that_it_took_before(
 
 
 def test_a_first_reading_of_an_earlier_session_is_taken_again(
-    network, tmp_path: Path, monkeypatch
+    network, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, folded = network
     log = tmp_path / "tiny.log"
@@ -197,7 +222,7 @@ def test_a_session_ends_with_its_time_though_the_network_is_not_built(
 
 
 def test_no_time_behind_the_start_means_the_plan_stays(
-    network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    network, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     current = session(network, tmp_path / "tiny.log", seconds=1000.0)
     start_up = TuningSession._start_up

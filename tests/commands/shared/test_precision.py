@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from machine_here import prove_at_once
 from onnx_net import Net
 from samples import HOST
 
@@ -92,7 +93,8 @@ def test_explain_names_the_best_bound(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.skipif(
     not {"avx512vnni", "avxvnni"} & HOST.features, reason="int8 need not be faster without VNNI"
 )
-def test_tune_measures_the_layers_in_int8() -> None:
+def test_tune_measures_the_layers_in_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    prove_at_once(monkeypatch)
     argv = ["net.onnx", "--target", "llvm", "-num-cores=1", "--precision", "auto", *DATA]
     assert tune.main([*argv, "--max-error", "0.05", "--trials", "3", "--log", "x.log"]) == 0
     tuned = {str(record.workload) for record in TuningLog(Path("x.log")).load().records}
