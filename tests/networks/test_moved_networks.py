@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 from tvm_neocpu.choose_plan import search_plan
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.network.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.network.layout import Layout, factors
 from tvm_neocpu.core.network.plan import Plan
@@ -186,7 +187,7 @@ def chosen_plan(graph: ConvGraph) -> Plan:
 
 
 def compiled(lowered: tvm.IRModule) -> Compute:
-    machine = relax.VirtualMachine(tvm.compile(lowered, TARGET.target), tvm.cpu())
+    machine = relax.VirtualMachine(compile_network(lowered, TARGET.target), tvm.cpu())
     return lambda data: machine["main"](tvm.runtime.tensor(data)).numpy()
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from nests import nest
 from samples import HOST, run, stored
+from tvm.ir.transform import PassContext
 
+from tvm_neocpu.codegen.kernels import build_module
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.core.network.layout import Layout
 from tvm_neocpu.core.types import U8S8
@@ -146,8 +147,9 @@ def test_loops() -> None:
 )
 def test_the_instruction(cpu: str, instruction: str) -> None:
     target = parse_target(cpu)
-    built = tvm.compile(kernel(CONV, CONFIG, target.cpu), target=target.target)
-    assembly = built.mod.inspect_source("asm")
+    func = kernel(CONV, CONFIG, target.cpu).with_attr("global_symbol", "main")
+    built = build_module({"main": func}, target.target, PassContext.current())
+    assembly = built.inspect_source("asm")
     assert len(re.findall(instruction, assembly)) >= CONFIG.reg_n
     for scalar in ("vpextrb", "vpinsrb", "vpextrd", "cvttss2si", "roundss"):
         assert scalar not in assembly
