@@ -17,7 +17,7 @@ from tvm_neocpu.tuning.in_network.ratios import FLOOR, Ratio
 from tvm_neocpu.tuning.in_network.rounds.board import Board, Seat
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import task_of
-from tvm_neocpu.tuning.tuners import TUNERS
+from tvm_neocpu.tuning.tuners import TUNERS, Tuner
 
 # Good enough: this share of the best config's speed.
 ENOUGH = 0.97
@@ -144,18 +144,34 @@ def favourite(task: Task, times: Times) -> Config:
     return min(times, key=task.predicted)
 
 
+class _Found:
+    """What a tuner has found of one layer."""
+
+    def __init__(self, tuner: Tuner, times: Times) -> None:
+        self._tuner, self._times = tuner, times
+        self._best, self._enough = math.inf, min(times.values()) / ENOUGH
+
+    @property
+    def is_enough(self) -> bool:
+        return self._best <= self._enough
+
+    def measure(self) -> None:
+        """The tuner's next candidate."""
+        (config,) = self._tuner.propose(1)
+        seconds = self._times[config]
+        self._tuner.observe(config, seconds)
+        self._best = min(self._best, seconds)
+
+
 def needed(layers: Layers, tuner: str, seed: int = 0) -> int:
     """Measurements from nothing until every layer is good enough; each layer has its turn."""
     make = TUNERS[tuner]([task for task, _ in layers], seed)
-    tuners = {task: make(task) for task, _ in layers}
-    enough = {task: min(times.values()) / ENOUGH for task, times in layers}
-    best, count = dict.fromkeys(tuners, math.inf), 0
-    while todo := [(task, times) for task, times in layers if best[task] > enough[task]]:
-        for task, times in todo:
-            (config,) = tuners[task].propose(1)
-            tuners[task].observe(config, times[config])
-            best[task] = min(best[task], times[config])
-            count += 1
+    found = [_Found(make(task), times) for task, times in layers]
+    count = 0
+    while todo := [each for each in found if not each.is_enough]:
+        for each in todo:
+            each.measure()
+        count += len(todo)
     return count
 
 

@@ -80,8 +80,9 @@ def test_the_log_is_exhaustive(network: str, layers: Layers) -> None:
     recorded = RECORDED[network]
     for task, times in layers:
         today = task_of(task.workload, recorded.cpu)
-        limit = recorded.limit(today)
-        near = {config for config in today.space if today.predicted(config) <= limit}
+        predicted = {config: today.predicted(config) for config in today.space}
+        limit = recorded.near * min(predicted.values())
+        near = {config for config, seconds in predicted.items() if seconds <= limit}
         # Spaces may grow or shrink with the templates; most of each must be known, and all that
         # could be the best.
         if recorded.whole:

@@ -8,7 +8,7 @@ from one_module import Build, Case, fused_module, run, scheduled_results, script
 from tvm import relax
 
 from tvm_neocpu.core.machine.cpu import AVX2, AVX512, NEON, Cpu
-from tvm_neocpu.targets import parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.schedule.transpose import side_of
 
 op = relax.op
@@ -93,12 +93,23 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["here", "haswell"])
-def test_answers_are_those_of_plain_loops(target) -> None:
+@pytest.fixture(scope="module")
+def inputs() -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    inputs = [(100 * rng.normal(size=shape)).astype(dtype) for shape, dtype, _ in CASES]
+    return [(100 * rng.normal(size=shape)).astype(dtype) for shape, dtype, _ in CASES]
+
+
+@pytest.fixture(scope="module")
+def expected(inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """What plain loops make of the inputs."""
+    return run(fused_module(CASES), parse_target().target, inputs)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["here", "haswell"])
+def test_answers_are_those_of_plain_loops(
+    target: CompileTarget, inputs: list[np.ndarray], expected: list[np.ndarray]
+) -> None:
     found = scheduled_results(CASES, inputs, target)
-    expected = run(fused_module(CASES), parse_target().target, inputs)
     for one, other, case in zip(found, expected, CASES, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=str(case[:2]))
 
