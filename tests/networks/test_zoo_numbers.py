@@ -31,7 +31,7 @@ from tvm_neocpu.tuning.database.log import TuningLog
 
 # In every run of the tests; the others are slow.
 ZOO_EVERY_TIME = {"lenet", "mobilenet_v2"}
-LIGHT_EVERY_TIME = {"light_shufflenet", "light_squeezenet"}
+LIGHT_EVERY_TIME = {"light_squeezenet"}
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 LIGHT_MODELS = sorted(LIGHT.glob("*.onnx"))
 

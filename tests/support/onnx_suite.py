@@ -33,7 +33,16 @@ Data = list[tuple[list[Any], list[Any]]]  # inputs and outputs
 # Of a family with hundreds of cases, most are one operator's options in other types.
 MOST_IN_CI = 12
 # Operators that no CNN has, whose cases take long: the rest of them is run nightly.
-FOREIGN = {"Attention", "CausalConvWithState", "LinearAttention", "SoftmaxCrossEntropyLoss"}
+FOREIGN = {
+    "Attention",
+    "CausalConvWithState",
+    "FlexAttention",
+    "LinearAttention",
+    "NegativeLogLikelihoodLoss",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+}
 FOREIGN_IN_CI = 4
 
 

@@ -17,7 +17,7 @@ from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 Array = NDArray[np.float32]
-THREADS, RUNS = 4, 200
+THREADS, RUNS = 4, 60
 
 
 @pytest.fixture(scope="module")

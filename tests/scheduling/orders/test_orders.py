@@ -91,7 +91,7 @@ def test_orders_of_a_chain_of_three() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_windows_alone_never_make_an_order_worse(seed: int) -> None:
     graph = random_dag(60, seed, near=12)
     for simple in SIMPLE:

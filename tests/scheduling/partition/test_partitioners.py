@@ -67,8 +67,21 @@ def test_exact_is_the_best_of_all_partitions(graph, machine) -> None:
     )
 
 
+# Graphs whose exact partition takes seconds: (nodes, seed).
+LONG = [(15, 5), (15, 6)]
+
+
 @pytest.mark.parametrize("machine", [SMALL, LARGE, NARROW], ids=["small", "large", "narrow"])
-@pytest.mark.parametrize(("count", "seed"), [(12, 1), (13, 2), (14, 3), (14, 4), (15, 5), (15, 6)])
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [
+        (12, 1),
+        (13, 2),
+        (14, 3),
+        (14, 4),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in LONG),
+    ],
+)
 def test_clustering_is_within_a_twentieth_of_exact(count, seed, machine) -> None:
     graph = random_dag(count, seed)
     profiler = PeArray(graph, machine)
