@@ -10,7 +10,7 @@ demo: $(STAMPS)/test
 	$(BIN)/python -m tvm_neocpu.demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What takes too long for every change, or may find what no change made: whole networks, ONNX's other
 # suites, examples that are drawn anew, 2,000 random graphs.

@@ -107,6 +107,7 @@ def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
     )
 
 
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_while_fork_waits_is_heard_after_it(files: tuple[str, str]) -> None:
     """Python ignores what is raised before a fork. Nothing may be locked for ever either."""
     run(
