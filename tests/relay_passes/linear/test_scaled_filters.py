@@ -88,6 +88,17 @@ def test_what_is_no_factor_of_channels_stays(shape: tuple[int, ...]) -> None:
     assert_becomes(unchanged, unchanged)
 
 
+def test_an_exponent_that_adds_an_axis_stays() -> None:
+    """The sum's axes count in what has the axis."""
+
+    def unchanged(b: relax.BlockBuilder, style: relax.Var) -> relax.Expr:
+        scaled = b.emit(multiply(const(W), b.emit(reshape(style, (1, 4, 1, 1)))))
+        squares = b.emit(power(scaled, const(np.full((1, 1, 1, 1, 1), 2))))
+        return sum_of(squares, axis=[2, 3])
+
+    assert_becomes(unchanged, unchanged)
+
+
 def test_groups_stay() -> None:
     def unchanged(b: relax.BlockBuilder, style: relax.Var) -> relax.Expr:
         factor = b.emit(reshape(style, (1, 4, 1, 1)))

@@ -131,6 +131,8 @@ def _squared(scope: Scope, expr: relax.Expr) -> relax.Expr | None:
     if op_name(value) not in ("relax.multiply", "relax.power"):
         return None
     one, other = map(scope.resolve, value.args)
+    if static_shape(one) != static_shape(value):
+        return None  # an exponent of a higher rank adds axes
     if op_name(value) == "relax.multiply":
         return one if one.same_as(other) else None
     exponent = array_of(other)
