@@ -219,6 +219,7 @@ def test_open_shapes_need_a_list(make_model: MakeModel) -> None:
     for shapes, words in (
         ([], "shapes= lists shapes, at least one"),
         ("x", "shapes= lists shapes, at least one"),
+        ([{"data": 5}], "shapes= lists shapes, at least one"),
         ({"data": (1, 3, 8, 8)}, "shapes= lists shapes, at least one"),
         ([{"date": (1, 3, 8, 8)}], "no input 'date'; it has data"),
         ([{"data": (1, 4, 8, 8)}], r"is \[\?, 3, \?, \?\] in the network, not \[1, 4, 8, 8\]"),

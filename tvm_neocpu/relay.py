@@ -232,10 +232,12 @@ def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:
 
 
 def _lists_shapes(shapes: Any) -> bool:
-    """Whether there is a shape, and each entry gives shapes by name."""
+    """Whether there is an entry, and each gives shapes by name."""
     if not isinstance(shapes, Sequence) or not shapes:
         return False
-    return all(isinstance(given, Mapping) for given in shapes)
+    if not all(isinstance(given, Mapping) for given in shapes):
+        return False
+    return all(isinstance(shape, Sequence) for given in shapes for shape in given.values())
 
 
 def _bind_params(mod: tvm.IRModule, params: Mapping[str, Any]) -> tvm.IRModule:

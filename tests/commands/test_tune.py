@@ -109,7 +109,7 @@ def test_tune_passes_its_options_on(
     assert session.cpu.cores == 1
     assert session.log.path == user_data / "logs" / f"{session.cpu.name}.log"
     assert session.log.path.exists()
-    assert "lenet: no faster plan found after 7 candidates" in capsys.readouterr().out
+    assert "lenet: no faster plan found, after 7 candidates" in capsys.readouterr().out
     assert json.loads(report.read_text())["networks"][0]["measured"] == 7
 
 

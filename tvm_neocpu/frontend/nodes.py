@@ -12,6 +12,8 @@ from onnx import helper, numpy_helper
 
 from tvm_neocpu.core.errors import ModelFileError
 
+# Two spellings of ONNX's own domain.
+STANDARD = ("", "ai.onnx")
 # These need the shape of their input only.
 SHAPE_READERS = frozenset({"Shape", "Size"})
 # The operators that exporters compute shapes, scales, paddings and positions with.
@@ -182,3 +184,9 @@ def names_read(node: onnx.NodeProto) -> Iterator[str]:
 
 def has_graph(node: onnx.NodeProto) -> bool:
     return next(nested_graphs(node), None) is not None
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the standard operators that the model uses."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
+    return versions[0] if versions else 1

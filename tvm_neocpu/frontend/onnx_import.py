@@ -32,6 +32,7 @@ from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open, open_converter
 from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values, reads_extents
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
+from tvm_neocpu.frontend.nodes import opset_of
 from tvm_neocpu.frontend.reading.half_metadata import asked_half, asked_halves
 from tvm_neocpu.frontend.reading.onnx_model import (
     Shape,
@@ -39,7 +40,6 @@ from tvm_neocpu.frontend.reading.onnx_model import (
     check_model,
     declared_shape,
     graph_inputs,
-    opset_of,
     resolve_shapes,
     unsupported_operators,
 )

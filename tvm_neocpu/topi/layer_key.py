@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
-# No pass adds as many channels as the widest block has.
+# Dead channels fill a block up; the widest has 64.
 MAX_DEAD = 64
 _CONV = "conv"
 
@@ -17,19 +18,19 @@ def conv_key(read: Sequence[int], made: Sequence[int], kernel: Sequence[int]) ->
     return (_CONV, tuple(read), tuple(made), tuple(kernel))
 
 
-def without_channels(key: Hashable | None) -> Hashable | None:
-    """What the keys of convolutions have in common that differ in channels alone."""
-    if not isinstance(key, tuple) or key[0] != _CONV:
-        return None
-    _, read, made, kernel = key
-    return read[:1], read[2:], made[:1], made[2:], kernel
-
-
-def widens(key: Hashable, wider: Hashable) -> bool:
-    """Whether one convolution is the other with some dead channels; both without_channels alike."""
-    assert isinstance(key, tuple) and isinstance(wider, tuple)
+def widens(key: Hashable | None, wider: Hashable | None) -> bool:
+    """Whether one key's convolution is the other's with some dead channels."""
+    if not isinstance(key, tuple) or not isinstance(wider, tuple):
+        return False
+    if (key[0], wider[0]) != (_CONV, _CONV) or _without_channels(key) != _without_channels(wider):
+        return False
     own, other = ((each[1][1], each[2][1]) for each in (key, wider))
     return all(few <= many < few + MAX_DEAD for few, many in zip(own, other, strict=True))
+
+
+def _without_channels(key: tuple[Any, ...]) -> Hashable:
+    _, read, made, kernel = key
+    return read[:1], read[2:], made[:1], made[2:], kernel
 
 
 def product_key(rows: int, inner: int, columns: int) -> Hashable:

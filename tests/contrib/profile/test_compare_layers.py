@@ -67,6 +67,8 @@ def test_a_layer_with_dead_channels_is_its_node(nodes: OnnxNodes) -> None:
     wider = ConvWorkload(1, 8, 6, 6, 16, (1, 1))
     assert nodes.names_of([wider]) == [""]
     assert nodes.names_of([CONV, wider, CONV], with_dead_channels=True) == ["first", "c", "second"]
+    two = [wider, replace(wider, out_channels=32)]
+    assert nodes.names_of([CONV, *two, CONV], with_dead_channels=True)[1:3] == ["", ""]
     others = [replace(wider, in_channels=4), replace(wider, out_channels=68)]
     for other in others:
         assert nodes.names_of([CONV, other, CONV], with_dead_channels=True)[1] == ""

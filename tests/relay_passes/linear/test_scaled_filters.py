@@ -47,9 +47,11 @@ def test_a_modulated_convolution() -> None:
     def expected(b: relax.BlockBuilder, style: relax.Var) -> relax.Expr:
         factor = b.emit(reshape(style, (1, 1, 4, 1, 1)))
         vector = b.emit(reshape(factor, (4,)))
-        squares = b.emit(reshape(b.emit(multiply(vector, vector)), (1, 4)))
         sums = np.square(W.astype("float64")).sum((2, 3)).T
-        total = b.emit(reshape(b.emit(matmul(squares, const(sums))), (1, 6)))
+        size = 2.0 ** round(np.log2(sums.max()) / 2)
+        vector = b.emit(multiply(vector, relax.const(size, "float32")))
+        squares = b.emit(reshape(b.emit(multiply(vector, vector)), (1, 4)))
+        total = b.emit(reshape(b.emit(matmul(squares, const(sums / size**2))), (1, 6)))
         norm = b.emit(reshape(b.emit(sqrt(total)), (1, 6, 1, 1, 1)))
         read = b.emit(reshape(factor, (4,)))
         inverse = b.emit(divide(relax.const(1, "float32"), norm))
@@ -148,3 +150,17 @@ def test_numbers(name: str) -> None:
     folded = fold(relay.frontend.from_onnx(model)[0], CPU)
     assert not FindFallbacks(CPU)(folded).fallbacks
     assert "concat" not in folded.script(), "no columns are copied for a computed weight"
+
+
+@pytest.mark.parametrize(("weights", "styles"), [(1e-3, 1e20), (1e12, 1e-25), (1e25, 1e-12)])
+def test_squares_overflow_where_those_of_the_products_do(weights: float, styles: float) -> None:
+    """A style's square alone was infinite."""
+    text = """g (float[1,8] style) => (float[] y) <int64[4] to_inputs = {1, 8, 1, 1}> {
+        f = Reshape(style, to_inputs)
+        m = Mul(W, f)
+        p = Mul(m, m)
+        y = ReduceSum<keepdims = 0>(p, summed) }"""
+    rng = np.random.default_rng(0)
+    filters = (weights * rng.standard_normal((12, 8, 3, 3))).astype("float32")
+    model = parsed(text, opset=18, W=filters, summed=np.array([1, 2, 3]))
+    check_like_peer(model, style=(styles * rng.uniform(1, 2, (1, 8))).astype("float32"))

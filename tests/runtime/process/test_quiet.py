@@ -105,13 +105,8 @@ from tvm_neocpu.runtime.process.quiet import silent_stderr
 def run(body: str) -> str:
     script = SCRIPT.format(body=body)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-c",
-            script,
-        ],  # of a fork beside threads, from Python 3.12 on
+        # From 3.12 on Python warns of a fork beside threads.
+        [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
         text=True,
         timeout=120,

@@ -14,7 +14,8 @@ import onnx
 
 from tvm_neocpu.contrib.schedule.operators import BOUNDARY, OPERATORS, Shape, window_of
 from tvm_neocpu.core.errors import ShapeError
-from tvm_neocpu.frontend.reading.onnx_model import opset_of, resolve_shapes
+from tvm_neocpu.frontend.nodes import opset_of
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode, Window

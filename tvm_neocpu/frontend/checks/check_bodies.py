@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import onnx
 
 from tvm_neocpu.core.errors import ModelFileError
-from tvm_neocpu.frontend.nodes import nested_graphs
+from tvm_neocpu.frontend.nodes import STANDARD, nested_graphs
 
 # What a body takes, and what it gives at least.
 Arity = tuple[int, int]
@@ -15,7 +15,7 @@ Arity = tuple[int, int]
 
 def check_bodies(node: onnx.NodeProto, opset: int, model: str) -> None:
     """Raise ModelFileError for a body that the node cannot run."""
-    arity_of = _ARITIES.get(node.op_type) if not node.domain else None
+    arity_of = _ARITIES.get(node.op_type) if node.domain in STANDARD else None
     if arity_of is None:
         return
     takes, gives = arity_of(node, opset)

@@ -18,7 +18,7 @@ from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.frontend.checks.check_bodies import check_bodies
 from tvm_neocpu.frontend.checks.check_inputs import check_inputs
 from tvm_neocpu.frontend.checks.limits import check_node_count, check_weight_bytes
-from tvm_neocpu.frontend.nodes import nested_graphs
+from tvm_neocpu.frontend.nodes import nested_graphs, opset_of
 
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 _FOUR_BITS = frozenset(getattr(TensorProto, name, -1) for name in ("INT4", "UINT4", "FLOAT4E2M1"))
@@ -48,11 +48,13 @@ def check_sound(model: onnx.ModelProto, name: str) -> None:
         raise ModelFileError(f"{name} has no outputs")
     check_node_count(name, _inlined_nodes(model, name))
     _check_names(model.graph, name)
-    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
+    opset = opset_of(model)
+    own = {(function.domain, function.name) for function in model.functions}
     for graph in _graphs([model.graph]):
         for node in graph.node:
             check_bodies(node, opset, name)
-            check_inputs(node, opset, name)
+            if (node.domain, node.op_type) not in own:
+                check_inputs(node, opset, name)
     tensors = list(tensors_of(model))
     for tensor in tensors:
         _check_tensor(tensor, name)

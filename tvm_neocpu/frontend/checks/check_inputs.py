@@ -7,23 +7,24 @@ from functools import cache
 import onnx
 
 from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.frontend.nodes import STANDARD
 
 _ANY = 2**31 - 1  # what a schema has for the most of a variadic operator
 
 
 def check_inputs(node: onnx.NodeProto, opset: int, model: str) -> None:
     """Raise ModelFileError where a node of ONNX's own domain has too few inputs, or too many."""
-    bounds = None if node.domain else _bounds(node.op_type, opset)
+    bounds = _bounds(node.op_type, opset) if node.domain in STANDARD else None
     if bounds is None:
         return
     least, most, required = bounds
-    given = len(node.input)
-    if not least <= given <= most or not all(node.input[place] for place in required):
-        found = sum(map(bool, node.input))
-        raise ModelFileError(
-            f"{model} is broken: {node.op_type} (node {node.name or 'without a name'}) has {found} "
-            f"of {_text(least, most)} inputs"
-        )
+    given, where = len(node.input), f"{node.op_type} (node {node.name or 'without a name'})"
+    if not least <= given <= most:
+        text = _text(least, most)
+        raise ModelFileError(f"{model} is broken: {where} has {given} inputs, not {text}")
+    missing = next((place for place in required if not node.input[place]), None)
+    if missing is not None:
+        raise ModelFileError(f"{model} is broken: {where} lacks input {missing}, counted from 0")
 
 
 def _text(least: int, most: int) -> str:

@@ -21,7 +21,7 @@ from tvm_neocpu.core.errors import (
 )
 from tvm_neocpu.frontend.checks.check_graph import check_sound, is_external, tensors_of
 from tvm_neocpu.frontend.checks.limits import check_elements, check_weight_bytes
-from tvm_neocpu.frontend.nodes import all_nodes
+from tvm_neocpu.frontend.nodes import all_nodes, opset_of
 from tvm_neocpu.frontend.reading.external_data import load_external_data
 from tvm_neocpu.frontend.reading.weights_in_file import WeightsInFile, model_without_weights
 from tvm_neocpu.frontend.shapes.fold_shapes import Graph
@@ -152,12 +152,6 @@ def _check_opset(model: onnx.ModelProto, name: str) -> None:
         raise ModelFileError(
             f"{name} is of opset {opset}; {newest} is the newest that onnx {onnx.__version__} knows"
         )
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the standard operators that the model uses."""
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    return versions[0] if versions else 1
 
 
 def unsupported_operators(

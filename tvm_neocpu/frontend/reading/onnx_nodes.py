@@ -7,6 +7,7 @@ is known by its workload, and by its place among equal ones; a peer's by a name 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,7 +17,8 @@ import onnx
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.network.equal_keys import kth_of_equal
 from tvm_neocpu.core.network.workload import Workload
-from tvm_neocpu.frontend.reading.onnx_model import opset_of, resolve_shapes
+from tvm_neocpu.frontend.nodes import opset_of
+from tvm_neocpu.frontend.reading.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
 from tvm_neocpu.topi.layer_key import (
@@ -25,7 +27,6 @@ from tvm_neocpu.topi.layer_key import (
     product_key,
     product_of,
     widens,
-    without_channels,
 )
 
 PRODUCTS = ("Gemm", "MatMul")
@@ -79,16 +80,18 @@ class OnnxNodes:
         return self._widened(asked, found) if with_dead_channels else found
 
     def _widened(self, asked: Sequence[Workload | None], names: Sequence[str]) -> list[str]:
-        """The names, with those of convolutions that have dead channels."""
+        """The names, with those of convolutions that have dead channels.
+
+        Calls run in another order than the file has: a layer that may be two kinds of nodes, and a
+        node that may be two kinds of layers, say nothing.
+        """
         unnamed = [None if name else layer_key(w) for name, w in zip(names, asked, strict=True)]
-        left = [node for node in self.heavy if node.name not in names]
-        nodes = kth_of_equal(
-            map(without_channels, unnamed), [(without_channels(n.computes), n) for n in left]
-        )
-        return [
-            name or (node.name if node is not None and widens(node.computes, key) else "")
-            for name, node, key in zip(names, nodes, unnamed, strict=True)
-        ]
+        left = [(node.computes, node.name) for node in self.heavy if node.name not in names]
+        pairs = {(key, own) for key in {*unnamed} for own, _ in left if widens(own, key)}
+        keys, owns = (Counter(side) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
+        sure = {key: own for key, own in pairs if keys[key] == owns[own] == 1}
+        found = kth_of_equal([sure.get(key) for key in unnamed], left)
+        return [name or wide or "" for name, wide in zip(names, found, strict=True)]
 
     def heavy_behind(self, names: Iterable[str]) -> str:
         """The convolution or product among nodes that were fused, or right before them.

@@ -13,8 +13,7 @@ import onnx
 from onnx import inliner, shape_inference, version_converter
 
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, first_line
-from tvm_neocpu.frontend.nodes import all_nodes
-from tvm_neocpu.frontend.reading.onnx_model import opset_of
+from tvm_neocpu.frontend.nodes import all_nodes, opset_of
 from tvm_neocpu.frontend.rewriting.onnx_runtime_nodes import in_standard_nodes
 from tvm_neocpu.frontend.rewriting.single_precision import in_single_precision
 from tvm_neocpu.quantizing.onnx_runs import runtime

@@ -39,8 +39,8 @@ class ScaledFilters:
 
     A sum of the squares of such a weight becomes a product with a constant matrix.
 
-    Needs: constants are folded. Convolutions of one group; those of a batch, whose images have
-    weights of their own as groups, stay.
+    Needs: constants are folded. Convolutions with groups stay: so are those written whose images
+    have weights of their own.
     Leaves: convolutions of constant weights, and ``multiply`` calls beside them.
     """
 
@@ -61,7 +61,10 @@ class _Scaled:
         return _Scaled(self.array, {**self.factors, axis: (*self.factors.get(axis, ()), factor)})
 
     def moved(self, array: Array, places: Mapping[int, int]) -> _Scaled:
-        """The same elements as another array, whose axis ``places[k]`` was axis k."""
+        """The same elements as another array, whose axis ``places[k]`` was axis k.
+
+        An axis without a place had one element, and so have its factors: they fit any axis.
+        """
         found: dict[int, tuple[relax.Expr, ...]] = {}
         for axis, factors in self.factors.items():
             place = places.get(axis, 0)
@@ -83,7 +86,7 @@ def _conv(scope: Scope, call: relax.Call) -> relax.Expr | None:
     types = {dtype_of(each) for each in (*call.args, call)}
     if layouts != ("NCHW", layout, "NCHW") or int(attrs.groups) != 1:
         return None
-    if len(types) > 1 or not types < {*FOLDED}:
+    if len(types) > 1 or not types <= {*FOLDED}:
         return None
     scaled = _scaled(scope, call.args[1])
     if scaled is None or not scaled.factors or not scaled.factors.keys() <= {made, read}:
@@ -116,12 +119,15 @@ def _sum_of_squares(scope: Scope, call: relax.Call) -> relax.Expr | None:
         return None
     squares = np.square(scaled.array.astype("float64")).sum(tuple(axes - {inner}), keepdims=True)
     matrix = np.moveaxis(squares, inner, 0).reshape(scaled.array.shape[inner], prod(out))
+    # Factors are squared as large as their products with the weights are, and overflow with them.
+    size = 2.0 ** round(np.log2(matrix.max(initial=0) or 1) / 2)
     row: relax.Expr = scope.combine(relax.op.multiply, list(factors))
+    row = scope.emit(relax.op.multiply(row, relax.const(size, dtype_of(call))))
     row = scope.emit(relax.op.multiply(row, row))
     if static_shape(row) != matrix.shape[:1]:
         row = scope.emit(relax.op.broadcast_to(row, matrix.shape[:1]))
     row = scope.emit(relax.op.reshape(row, (1, matrix.shape[0])))
-    constant = constant_of(matrix.astype(scaled.array.dtype))
+    constant = constant_of((matrix / size**2).astype(scaled.array.dtype))
     return relax.op.reshape(scope.emit(relax.op.matmul(row, constant)), out)
 
 

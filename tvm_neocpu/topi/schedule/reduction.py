@@ -61,7 +61,7 @@ def _reduce_rows(
 ) -> None:
     """# for n, o, y, x, c, kh, kw  ->  parallel for n_o_y: for x: for kh, kw: vectorised c.
 
-    The accumulator is one row of channels, which LLVM keeps in registers.
+    The accumulator is a row of channels, or several partial ones, which LLVM keeps in registers.
     """
     # Part of a block's channels have a loop over the parts outside.
     is_part = len(spatial) > len(steps.output_shape(sch, block))
@@ -69,7 +69,9 @@ def _reduce_rows(
     if not is_part:
         registers = -(-steps.loop_extent(sch, spatial[-1]) // unit.lanes)
         partial, reduction = _partial_results(sch, reduction, registers)
-    *outer, lanes = sch.get_loops(block)[: len(spatial)] if partial is not None else spatial
+    if partial is not None:  # what adds them up has loops of its own
+        spatial = sch.get_loops(block)[: len(spatial)]
+    *outer, lanes = spatial
     sch.reorder(*outer, *reduction, lanes)
     store = sch.cache_write(block, 0, steps.LOCAL)
     # A chunk is a row of pixels, whatever a pixel's channels are cut into.
@@ -90,7 +92,9 @@ def _partial_results(
 ) -> tuple[SBlockRV | None, list[LoopRV]]:
     """# for y, x: v += a[y, x]  ->  for y, x / 4: v4[0:4] += a[y, x:x + 4]; for x in 4: v += v4[x]
 
-    One sum waits for its last addition (4 cycles), and a sum of 256 x 256 elements rounds as often.
+    Each addition to one sum waits for the one before (4 cycles). And a sum rounds once for each
+    element: of 256 x 256, eight sums round less than one.
+
     Returns the block of partial results, and what is left to reduce.
     """
     extents = [steps.loop_extent(sch, loop) for loop in reduction]
@@ -108,7 +112,8 @@ def _hold_partial_results(
 ) -> None:
     """Compute them where ``block`` adds them up, in registers; over ``reduced`` loops."""
     sch.set_scope(partial, 0, steps.LOCAL)
-    sch.compute_at(partial, sch.get_loops(block)[-3], preserve_unit_loops=True)
+    *_, at, _, _ = sch.get_loops(block)  # around the loop over partial results, and the lanes
+    sch.compute_at(partial, at, preserve_unit_loops=True)
     *outer, last, _ = sch.get_loops(block)
     steps.unroll_all(sch, last)
     place, *spatial = sch.get_loops(partial)[len(outer) : -reduced]

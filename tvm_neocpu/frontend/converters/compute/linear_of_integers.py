@@ -38,7 +38,7 @@ def is_linear_of_integers(node: Node, method: Method) -> bool:
 def linear_of_integers(node: Node, method: Method, axes: Mapping[int, ResizedAxis]) -> relax.Var:
     """The first input with ``axes`` resized; the caller replaces what a crop has from outside."""
     numbers = _blended(node.rank, axes)
-    taps = [method.byte_taps(axes.get(number) or _kept(node, number)) for number in numbers]
+    taps = [method.integer_taps(axes.get(number) or _kept(node, number)) for number in numbers]
     in_units = numbers == _CHANNELS_LAST and node.dtype in _BYTES
     tables = [table for each in taps for table in _tables(each, in_units)]
 

@@ -81,8 +81,8 @@ class Method:
             return self._filtered(axis, _triangle, 1)
         return self._filtered(axis, lambda x: _cubic(x, self.cubic_a), 2)
 
-    def byte_taps(self, axis: ResizedAxis) -> Taps:
-        """Linear's two taps as ONNX Runtime weighs bytes, whose fractions it cuts off.
+    def integer_taps(self, axis: ResizedAxis) -> Taps:
+        """Linear's two taps as ONNX Runtime weighs integers, whose fractions it cuts off.
 
         Coordinates and weights are float32. On the last element and beyond it both taps are that
         element and weigh a half.

@@ -14,9 +14,10 @@ from tvm.tirx import BufferStore, For
 
 
 def bounds(var: tirx.Var, first: int, last: int) -> Range:
-    """``first <= var < last``, of the variable's own type.
+    """``first <= var < last`` in constants of the variable's type.
 
-    An analyzer puts the number of a range of one in the variable's place, as it is.
+    Where ``first + 1 == last``, an analyzer replaces the variable by ``first``: an int32 in the
+    place of an int64 would be an error.
     """
     kind = str(var.ty.dtype)
     return Range(tirx.const(first, kind), tirx.const(last, kind))

@@ -56,7 +56,7 @@ class Outcome:
             found.append(f"the best other plan takes {self.proof.ratio} of its time")
         if self.open_layers:
             found.append(f"{self.open_layers} of {plural(self.layers, 'layer')} not settled")
-        return f"{', '.join(found)}, {after}" if len(found) > 1 else f"{found[0]} {after}"
+        return ", ".join([*found, after])
 
     def _how(self) -> str:
         if not self.settled:

@@ -256,7 +256,7 @@ class Board:
     @property
     def promised(self) -> float:
         """What one more candidate of every layer is expected to save, as a share of the network."""
-        return sum(seat.weight * seat.promised() for seat in self.seats.values())
+        return min(1.0, sum(seat.weight * seat.promised() for seat in self.seats.values()))
 
     @property
     def measured(self) -> int:
