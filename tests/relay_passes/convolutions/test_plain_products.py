@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx_net import Net, check
+from onnx_text import check_like_peer, parsed
 
 from tvm_neocpu import relay
 from tvm_neocpu.pipeline import fold
@@ -65,3 +67,24 @@ def test_numbers(tail: tuple[str, ...], groups: int, of_a_group: int) -> None:
 def test_what_follows_may_want_another_layout() -> None:
     assert products(network("GlobalAveragePool")) == 0
     assert products(network(kernel=3)) == 0
+
+
+@pytest.mark.parametrize("reader", ["Relu(made)", "Add(made, image)", "Neg(made)"])
+def test_a_result_that_a_branch_reads_may_be_read_beside_it(reader: str) -> None:
+    """The reader took rows of pixels for an image: the build ended in NumPy's words."""
+    text = f"""g (float[2,17,23,19] data) => (float[] y, float[] z) {{
+        made = Conv(data, w)
+        y = {reader}
+        mean = ReduceMean<keepdims = 0>(y)
+        above = Greater(mean, zero)
+        z = If (above) <
+            then_branch = one () => (float[2,33,23,19] a) {{ a = Sigmoid(made) }},
+            else_branch = other () => (float[2,33,23,19] b) {{ b = Tanh(made) }}
+        >
+    }}"""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (33, 17, 1, 1), "image": (33, 23, 19), "zero": ()}
+    weights = {name: rng.standard_normal(shape, "float32") for name, shape in shapes.items()}
+    model = parsed(text, **{name: np.asarray(value) for name, value in weights.items()})
+    assert products(model) == 1
+    check_like_peer(model, data=rng.standard_normal((2, 17, 23, 19), "float32"))

@@ -71,8 +71,8 @@ class PlainProducts:
                     last.add(chain[-1])
             elif any(each in flat for each in variables(value)):
                 flat[var] = scope.emit(_over_rows(value, flat))
-            if var in last:
-                scope.bind(var, relax.op.reshape(flat[var], static_shape(var)))
+            if var in last:  # what leaves the region may be read in it, too
+                scope.bind(var, relax.op.reshape(flat.pop(var), static_shape(var)))
             elif var not in flat:
                 scope.bind(var, value)
 
