@@ -175,12 +175,11 @@ def test_objects_that_llvm_writes(
     path = tmp_path / "net.tar"
     relay.build(mod, target=f"llvm -mtriple={triple}").export_library(path)
     with tarfile.open(path) as archive:
-        archive.extractall(tmp_path, filter="data")
-    objects = list(tmp_path.glob("*.o"))
-    assert objects
-    for item in objects:
-        with item.open("rb") as file:
+        objects = [archive.extractfile(item) for item in archive if item.name.endswith(".o")]
+        assert objects
+        for file in objects:
+            assert file is not None
             found = read_binary(file)
-        assert found is not None
-        assert (found.format, found.arch) == (form, arch)
+            assert found is not None
+            assert (found.format, found.arch) == (form, arch)
         assert found.size <= item.stat().st_size

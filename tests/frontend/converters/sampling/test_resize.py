@@ -240,7 +240,7 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "negative": (by_scales(scales(1, 1, -2, 2)), "negative extent"),
     "absurd": (by_scales(scales(1, 1, 1e9, 1)), "more than 2"),
-    "integers": (by_scales(scales(1, 1, 2, 2), x=X.astype("int32"), mode="linear"), "cast"),
+    "integers": (by_scales(scales(1, 1, 2, 2), x=X.astype("int64"), mode="linear"), "cast"),
     "unknown": (
         node_model(
             "Resize",
