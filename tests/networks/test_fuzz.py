@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from hypothesis import HealthCheck, Phase, assume, given, reject, settings
+from fuzzing import FUZZ, onnx_runtimes, outputs
+from hypothesis import assume, given
 from numpy.typing import NDArray
 from random_layers import WEIGHTED, written
 from random_onnx import Sketch, data_for, sketches
@@ -23,31 +24,17 @@ from random_plans import ours_of_any_plan
 
 import tvm_neocpu
 from tvm_neocpu import relay
-from tvm_neocpu.runtime.calls.graph_module import GraphModule
 
 Arrays = list[NDArray[np.float32]]
 
 TOLERANCE = 2e-4  # of the largest value
-NIGHTLY = settings().max_examples >= 1000
 # In CI; the C compiler takes longer than all the rest.
 EXPORTED_EACH = 8
 
 
-def computed(model: onnx.ModelProto, data: NDArray[np.float32]) -> Arrays:
-    """What ONNX Runtime computes; networks that it refuses are left out."""
-    ort = pytest.importorskip("onnxruntime")
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    try:
-        session = ort.InferenceSession(model.SerializeToString(), options)
-        return list(session.run(None, {"data": data}))
-    except Exception:
-        reject()
-
-
 def runtime(model: onnx.ModelProto, data: NDArray[np.float32]) -> Arrays:
     """What ONNX Runtime computes; networks that overflow are left out, too."""
-    expected = computed(model, data)
+    expected = onnx_runtimes(model, data)
     assume(all(np.isfinite(array).all() for array in expected))
     return expected
 
@@ -62,7 +49,7 @@ def rounding(model: onnx.ModelProto, data: NDArray[np.float32]) -> float:
     shown = {output.name for output in model.graph.output}
     names = {name for node in model.graph.node for name in node.output if name}
     every.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(names - shown))
-    arrays = [data, *computed(every, data)]
+    arrays = [data, *onnx_runtimes(every, data)]
     floats = [array[np.isfinite(array)] for array in arrays if array.dtype == np.float32]
     return float(np.finfo(np.float32).eps * max(np.abs(array).max(initial=0) for array in floats))
 
@@ -75,11 +62,6 @@ def assert_same(found: Arrays, expected: Arrays, rounded: float) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=bound, equal_nan=False)
 
 
-def outputs(module: GraphModule, data: NDArray[np.float32]) -> Arrays:
-    module.run(data=data)
-    return [module.get_output(place).numpy() for place in range(module.get_num_outputs())]
-
-
 @pytest.fixture(scope="module")
 def turns() -> Iterator[int]:
     return itertools.count(1)
@@ -87,12 +69,7 @@ def turns() -> Iterator[int]:
 
 @pytest.mark.compiler
 @pytest.mark.filterwarnings("ignore::tvm_neocpu.FallbackWarning")
-@settings(
-    max_examples=settings().max_examples if NIGHTLY else 8,
-    derandomize=not NIGHTLY,
-    phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if NIGHTLY else [])],
-    suppress_health_check=list(HealthCheck),
-)
+@FUZZ
 @given(sketch=sketches(WEIGHTED))
 def test_numbers_are_onnx_runtimes(
     sketch: Sketch, turns: Iterator[int], tmp_path_factory: pytest.TempPathFactory

@@ -10,10 +10,10 @@ import zlib
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import tvm
-from hypothesis import HealthCheck, Phase, given, reject, settings
+from fuzzing import FUZZ, onnx_runtimes, outputs
+from hypothesis import given
 from numpy.typing import NDArray
 from quantized_kinds import between_codes, of_codes, of_integers
 from random_onnx import Sketch, data_for, sketches
@@ -26,22 +26,8 @@ Arrays = dict[str, NDArray[Any]]
 
 KINDS: dict[str, Write] = {**between_codes.KINDS, **of_codes.KINDS, **of_integers.KINDS}
 WEIGHTED = (*KINDS, *("conv", "residual", "depthwise", "conv") * 2)
-NIGHTLY = settings().max_examples >= 1000
 # Of a result that ONNX Runtime rounds on its way: so many elements may differ, by 1.
 TIES = 1e-3
-
-
-def runtime(model: onnx.ModelProto, data: NDArray[np.float32]) -> list[NDArray[Any]]:
-    """What ONNX Runtime computes in floats; networks that it refuses are left out."""
-    ort = pytest.importorskip("onnxruntime")
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    try:
-        session = ort.InferenceSession(model.SerializeToString(), options)
-        return list(session.run(None, {"data": data}))
-    except Exception:
-        reject()
 
 
 def assert_same(found: list[NDArray[Any]], expected: Arrays) -> None:
@@ -59,21 +45,17 @@ def assert_same(found: list[NDArray[Any]], expected: Arrays) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tvm_neocpu.FallbackWarning")
-@settings(
-    max_examples=settings().max_examples if NIGHTLY else 8,
-    derandomize=not NIGHTLY,
-    phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if NIGHTLY else [])],
-    suppress_health_check=list(HealthCheck),
-)
+@FUZZ
 @given(sketch=sketches(WEIGHTED))
 def test_codes_are_onnx_runtimes(sketch: Sketch) -> None:
     model = written(sketch, KINDS)
     data = data_for(model)
     names = [output.name for output in model.graph.output]
-    expected = dict(zip(names, runtime(model, data), strict=True))
+    # Without its optimisations it dequantises and computes in floats.
+    floats = onnx_runtimes(model, data, optimised=False)
+    expected = dict(zip(names, floats, strict=True))
     mod, params = relay.frontend.from_onnx(model)
-    module = relay.build(mod, target="llvm", params=params)["default"](tvm.cpu())
-    module.run(data=data)
-    assert_same([module.get_output(place).numpy() for place in range(len(names))], expected)
+    lib = relay.build(mod, target="llvm", params=params)
+    assert_same(outputs(lib["default"](tvm.cpu()), data), expected)
     seed = zlib.crc32(model.SerializeToString(deterministic=True))
     assert_same(ours_of_any_plan(model, data, seed), expected)

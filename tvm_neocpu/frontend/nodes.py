@@ -139,13 +139,17 @@ def constant_node(name: str, value: npt.NDArray[Any]) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
 
 
+def told(node: onnx.NodeProto) -> str:
+    """``Conv (node stem)``, as errors name a node."""
+    return f"{node.op_type} (node {node.name or 'without a name'})"
+
+
 def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
     """The body of a Loop or a Scan. Raises ModelFileError where the node has none."""
     for entry in node.attribute:
         if entry.name == "body" and entry.HasField("g"):
             return entry.g
-    told = f"{node.op_type} (node {node.name or 'without a name'})"
-    raise ModelFileError(f"the model is broken: {told} has no body")
+    raise ModelFileError(f"the model is broken: {told(node)} has no body")
 
 
 def int_lists(node: onnx.NodeProto) -> dict[str, list[int]]:

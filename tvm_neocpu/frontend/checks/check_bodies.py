@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import onnx
 
 from tvm_neocpu.core.errors import ModelFileError
-from tvm_neocpu.frontend.nodes import STANDARD, nested_graphs
+from tvm_neocpu.frontend.nodes import STANDARD, nested_graphs, told
 
 # What a body takes, and what it gives at least.
 Arity = tuple[int, int]
@@ -20,7 +20,7 @@ def check_bodies(node: onnx.NodeProto, opset: int, model: str) -> None:
         return
     takes, gives = arity_of(node, opset)
     for body in nested_graphs(node):
-        where = f"{model} is broken: {node.op_type} (node {node.name or 'without a name'})"
+        where = f"{model} is broken: {told(node)}"
         if len(body.input) != takes:
             raise ModelFileError(f"{where}: its body has {len(body.input)} inputs, not {takes}")
         if len(body.output) < gives:

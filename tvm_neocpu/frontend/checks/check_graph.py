@@ -18,7 +18,7 @@ from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.frontend.checks.check_bodies import check_bodies
 from tvm_neocpu.frontend.checks.check_inputs import check_inputs
 from tvm_neocpu.frontend.checks.limits import check_node_count, check_weight_bytes
-from tvm_neocpu.frontend.nodes import nested_graphs, opset_of
+from tvm_neocpu.frontend.nodes import nested_graphs, opset_of, told
 
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 _FOUR_BITS = frozenset(getattr(TensorProto, name, -1) for name in ("INT4", "UINT4", "FLOAT4E2M1"))
@@ -148,8 +148,8 @@ def _check_order(graph: onnx.GraphProto, made: set[str], results: set[str], mode
         late = [name for name in node.input if name in results and name not in made]
         if late:
             raise ModelFileError(
-                f"{model} is broken: {node.op_type} (node {node.name or 'without a name'}) reads "
-                f"{late[0]!r} before it is made; its nodes form a circle, or are not sorted"
+                f"{model} is broken: {told(node)} reads {late[0]!r} before it is made; its nodes "
+                "form a circle, or are not sorted"
             )
         made.update(node.output)
 

@@ -7,7 +7,7 @@ from functools import cache
 import onnx
 
 from tvm_neocpu.core.errors import ModelFileError
-from tvm_neocpu.frontend.nodes import STANDARD
+from tvm_neocpu.frontend.nodes import STANDARD, told
 
 _ANY = 2**31 - 1  # what a schema has for the most of a variadic operator
 
@@ -18,13 +18,13 @@ def check_inputs(node: onnx.NodeProto, opset: int, model: str) -> None:
     if bounds is None:
         return
     least, most, required = bounds
-    given, where = len(node.input), f"{node.op_type} (node {node.name or 'without a name'})"
+    given, where = len(node.input), f"{model} is broken: {told(node)}"
     if not least <= given <= most:
         text = _text(least, most)
-        raise ModelFileError(f"{model} is broken: {where} has {given} inputs, not {text}")
+        raise ModelFileError(f"{where} has {given} inputs, not {text}")
     missing = next((place for place in required if not node.input[place]), None)
     if missing is not None:
-        raise ModelFileError(f"{model} is broken: {where} lacks input {missing}, counted from 0")
+        raise ModelFileError(f"{where} lacks input {missing}, counted from 0")
 
 
 def _text(least: int, most: int) -> str:

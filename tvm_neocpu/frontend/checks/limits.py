@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from tvm_neocpu.core.errors import ModelFileError, ShapeError
+from tvm_neocpu.frontend.nodes import told
 
 # A build takes milliseconds a node; the largest CNNs have some 5,000.
 MAX_NODES = 50_000
@@ -90,7 +91,7 @@ def _check_padding(node: onnx.NodeProto, data: onnx.TypeProto | None) -> None:
     around = [before + after for before, after in zip(pads[:half], pads[half:], strict=True)]
     first = len(extents) - half
     padded = [extent + more for extent, more in zip(extents[first:], around, strict=True)]
-    what = f"the padded input of {node.op_type} (node {node.name or 'without a name'})"
+    what = f"the padded input of {told(node)}"
     check_elements(what, [*extents[:first], *(max(extent, 0) for extent in padded)])
 
 
@@ -117,7 +118,7 @@ class Budget:
         Raises ShapeError for a result that is too large, and for a window over an image that is too
         large with its padding; ModelFileError where importing would compute too many constants.
         """
-        what = f"a result of {node.op_type} (node {node.name or 'without a name'})"
+        what = f"a result of {told(node)}"
         for type_ in types.values():
             if type_.tensor_type.HasField("shape"):
                 check_elements(what, _extents(type_))

@@ -27,6 +27,7 @@ from tvm_neocpu.frontend.control_flow.loop_types import single_of_rank
 from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.known import Extents, as_expr
 from tvm_neocpu.frontend.converters.open.at_run_time import with_names
+from tvm_neocpu.frontend.nodes import told
 from tvm_neocpu.frontend.unrolling.loop_form import loop_form
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
@@ -82,7 +83,7 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 continue
             if isinstance(other, ConversionFailure):
                 raise failure
-            said = f"{names[place]} of If (node {node.name or 'without a name'}) is not possible"
+            said = f"{names[place]} of {told(node)} is not possible"
             said = f"{said} for these inputs: {failure}"
             warnings.warn(f"{said}; a run that takes it fails", stacklevel=2)
             branches[place] = self._failing(condition, place == 0, other.body.ty)
@@ -146,8 +147,8 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
         known = value.ty
         if not isinstance(known, relax.TensorType) or known.ndim < 0 or known.dtype is None:
             raise UnsupportedOperatorError(
-                f"cannot import operator If (node {node.name or 'without a name'}): "
-                "the results of its branches differ in rank or type"
+                f"cannot import operator {told(node)}: the results of its branches differ in rank "
+                "or type"
             )
         return with_extents(self.bb, value, self.extents)
 

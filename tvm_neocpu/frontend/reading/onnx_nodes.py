@@ -87,7 +87,8 @@ class OnnxNodes:
         """
         unnamed = [None if name else layer_key(w) for name, w in zip(names, asked, strict=True)]
         left = [(node.computes, node.name) for node in self.heavy if node.name not in names]
-        pairs = {(key, own) for key in {*unnamed} for own, _ in left if widens(own, key)}
+        kinds = {own for own, _ in left}
+        pairs = {(key, own) for key in {*unnamed} for own in kinds if widens(own, key)}
         keys, owns = (Counter(side) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
         sure = {key: own for key, own in pairs if keys[key] == owns[own] == 1}
         found = kth_of_equal([sure.get(key) for key in unnamed], left)

@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
+from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists, told
 from tvm_neocpu.frontend.rewriting.fresh_names import FreshNames
 
 # The attribute of a Loop that `loop_sequences` wrote: the axes along which the pieces of its last
@@ -62,7 +62,7 @@ class LoopForm:
     @property
     def told(self) -> str:
         """``Loop (node decoder)``"""
-        return f"Loop (node {self.node.name or 'without a name'})"
+        return told(self.node)
 
 
 def loop_form(node: onnx.NodeProto) -> LoopForm:
@@ -74,8 +74,8 @@ def loop_form(node: onnx.NodeProto) -> LoopForm:
     results = [*node.output, *[""] * (len(outputs) - 1 - len(node.output))]
     if len(inside) != len(initial) + 2 or len(outputs) < len(initial) + 1:
         raise UnsupportedOperatorError(
-            f"cannot import operator Loop (node {node.name or 'without a name'}): its body takes "
-            f"{len(inside)} tensors and gives {len(outputs)}, for {len(initial)} carried ones"
+            f"cannot import operator {told(node)}: its body takes {len(inside)} tensors and gives "
+            f"{len(outputs)}, for {len(initial)} carried ones"
         )
     rows = zip(initial, inside[2:], outputs[1 : 1 + len(initial)], results, strict=False)
     everything = [Carried(*row) for row in rows]
