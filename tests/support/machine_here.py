@@ -29,7 +29,7 @@ class MachineHere:
     def ask(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
         try:
             return getattr(self._machine, name)(*arguments)
-        except Exception as error:
+        except Exception as error:  # as a process answers, whatever was raised in it
             raise ChildError(first_line(error), type(error).__name__) from error
 
 

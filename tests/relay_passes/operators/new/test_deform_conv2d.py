@@ -44,17 +44,13 @@ def call_of(
     ]
     constant = relax.const(np.zeros(deform.weight_shape), deform.types.data)
     tensors[1] = constant if weight is None else weight
-    call = deform_conv2d(
-        tensors,
-        deform.stride,
-        deform.padding,
-        deform.dilation,
-        deform.groups,
-        deform.offset_groups,
-        before,
-        after,
-    )
-    return relax.BlockBuilder().normalize(call)
+    return relax.BlockBuilder().normalize(call_on(deform, tensors, before, after))
+
+
+def call_on(deform: DeformConvWorkload, tensors: list[relax.Expr], *layouts: Layout) -> relax.Call:
+    """The call on these tensors, with its input's layout and its output's."""
+    window = (deform.stride, deform.padding, deform.dilation)
+    return deform_conv2d(tensors, *window, deform.groups, deform.offset_groups, *layouts)
 
 
 @pytest.mark.parametrize("before", [NCHW, Layout(1), Layout(8)])
@@ -142,15 +138,7 @@ def legalised(deform: DeformConvWorkload, arrays: list[np.ndarray]) -> np.ndarra
     ]
     with builder.function("main", tensors):
         with builder.dataflow():
-            call = deform_conv2d(
-                tensors,
-                deform.stride,
-                deform.padding,
-                deform.dilation,
-                deform.groups,
-                deform.offset_groups,
-            )
-            result = builder.emit_output(call)
+            result = builder.emit_output(call_on(deform, tensors))
         builder.emit_func_output(result)
     executable = tvm.compile(builder.get(), tvm.target.Target({"kind": "llvm"}))
     inputs = [tvm.runtime.tensor(array) for array in arrays]
