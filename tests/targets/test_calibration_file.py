@@ -230,6 +230,7 @@ def test_this_cpu_of_another_architecture_is_not_this_machine(
 ) -> None:
     other = "x86_64" if host_cpu.arch_of(host_cpu.triple()) == "aarch64" else "aarch64"
     monkeypatch.setattr(host_cpu, "cpu_name", lambda: "generic")
+    monkeypatch.setattr(host_cpu, "vendor", lambda: "")
     target = parse_target(f"llvm -mtriple={other}-linux-gnu -mcpu=generic", measured=False)
     assert is_host_cpu("generic")
     save(file, target.cpu.name, Calibration(MEASURED))

@@ -4,6 +4,7 @@ text, dictionary, TVM target
   -> syntax       classic text `llvm -mcpu=NAME -mattr=+fma` as TVM's dictionary
   -> checks       every name in it known to TVM and LLVM
   -> parse        one TVM target
+       native             this machine's CPU, and the features in which it differs
   -> describe     CompileTarget: the target and a `core.machine.cpu.Cpu`
        families           figures of listed CPUs
        calibration_file   figures that were measured on this machine

@@ -17,6 +17,7 @@ from tvm_neocpu.runtime.process.threads import thread_count
 from tvm_neocpu.targets import llvm
 from tvm_neocpu.targets.calibration_file import calibrated
 from tvm_neocpu.targets.families import canonical_name, with_family
+from tvm_neocpu.targets.native import native_cpu
 from tvm_neocpu.targets.syntax import KIND
 
 
@@ -79,7 +80,7 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
 
 def is_host_cpu(mcpu: str) -> bool:
     """Whether an LLVM name is that of this machine's CPU; a compatible CPU's is not."""
-    return canonical_name(mcpu) == canonical_name(llvm.native_cpu())
+    return canonical_name(mcpu) == canonical_name(native_cpu())
 
 
 def _with_reported_caches(cpu: Cpu) -> Cpu:

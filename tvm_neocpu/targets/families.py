@@ -165,6 +165,8 @@ GUIDES: dict[str, str] = {
     "neoverse-v1": f"{_ARM} Neoverse V1",
     "neoverse-v2": f"{_ARM} Neoverse V2",
 }
+# The kernel's name of a vendor -> how its guides' titles begin.
+_VENDORS = {"GenuineIntel": _INTEL, "AuthenticAMD": _AMD}
 _GRAVITON2 = "AWS Graviton2, en.wikichip.org/wiki/annapurna_labs/alpine/alc12b00"
 _GRAVITON3 = "AWS Graviton3, en.wikichip.org/wiki/AWS_Graviton3"
 _GRAVITON4 = "AWS Graviton4, chipsandcheese.com, Arm's Neoverse V2 in AWS's Graviton 4"
@@ -193,6 +195,12 @@ def canonical_name(name: str) -> str:
     """LLVM's main spelling: ``skx`` and ``skylake_avx512`` are ``skylake-avx512``."""
     dashed = name.replace("_", "-")
     return _SPELLINGS.get(dashed, dashed)
+
+
+def siblings(vendor: str) -> tuple[str, ...]:
+    """The listed CPUs of a vendor as Linux spells it, older ones first; none for another."""
+    guide = _VENDORS.get(vendor)
+    return tuple(name for name in FAMILIES if guide and GUIDES.get(name, "").startswith(guide))
 
 
 def with_family(cpu: Cpu) -> Cpu:

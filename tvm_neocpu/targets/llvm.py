@@ -6,7 +6,6 @@ from functools import cache
 
 from tvm.target import Target, codegen
 
-from tvm_neocpu.runtime.process import host as host_cpu
 from tvm_neocpu.runtime.process.quiet import silent_stderr
 from tvm_neocpu.targets.syntax import KIND
 
@@ -14,12 +13,6 @@ from tvm_neocpu.targets.syntax import KIND
 def features_of(target: Target) -> frozenset[str]:
     """LLVM's names of the features that code for a target may use."""
     return frozenset(str(name) for name in codegen.llvm_get_cpu_features(target))
-
-
-def native_cpu() -> str:
-    """LLVM's name of this machine's CPU; ``"generic"`` for one that it cannot compile for."""
-    name = host_cpu.cpu_name()
-    return name if knows_cpu(name, host_cpu.triple()) else "generic"
 
 
 def knows_cpu(name: str, triple: str) -> bool:

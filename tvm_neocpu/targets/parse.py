@@ -16,8 +16,9 @@ from tvm.target import Target, TargetKind, list_tags
 
 from tvm_neocpu.core.errors import TargetError, first_line
 from tvm_neocpu.runtime.process import host as host_cpu
-from tvm_neocpu.targets import checks, llvm
+from tvm_neocpu.targets import checks
 from tvm_neocpu.targets.describe import CompileTarget, describe_target
+from tvm_neocpu.targets.native import native_attributes, native_cpu
 from tvm_neocpu.targets.syntax import KIND, parse_text
 
 TargetLike: TypeAlias = str | Mapping[str, Any] | Target | CompileTarget | None
@@ -98,12 +99,9 @@ def _wants_native(config: Mapping[str, Any]) -> bool:
 
 
 def _native(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration for this machine; features that its hypervisor hides are switched off."""
-    name = llvm.native_cpu()
-    model = Target({"kind": KIND, "mcpu": name})
-    hidden = host_cpu.missing_features(llvm.features_of(model), host_cpu.triple())
-    attributes = [*(f"-{feature}" for feature in hidden), *config.get("mattr", ())]
-    native = {**config, "mcpu": name}
+    """The configuration for this machine, with the features in which it differs from its model."""
+    attributes = [*native_attributes(), *config.get("mattr", ())]
+    native = {**config, "mcpu": native_cpu()}
     return {**native, "mattr": attributes} if attributes else native
 
 

@@ -1,7 +1,7 @@
 """This machine's CPU: LLVM's name for it, corrected by what the kernel says it can execute.
 
 LLVM goes by the model number. A hypervisor may hide features of that model, mostly AVX-512, and
-code that uses them dies of an illegal instruction.
+code that uses them dies of an illegal instruction. It may also show an older model's number.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ _ARM_FEATURES = {
     "sve": "sve",
     "sve2": "sve2",
 }
-_TRACKED = frozenset({*_X86_FEATURES.values(), *_ARM_FEATURES.values()})
+# LLVM's names of the features that Linux lists and that change our code.
+TRACKED_FEATURES = frozenset({*_X86_FEATURES.values(), *_ARM_FEATURES.values()})
 
 
 def arch() -> str:
@@ -92,20 +93,20 @@ def cpu_name() -> str:
 
 
 @cache
+def vendor(cpuinfo: StrPath = "/proc/cpuinfo") -> str:
+    """``"GenuineIntel"``, ``"AuthenticAMD"``; empty where Linux names none, as on ARM."""
+    return _first_entry(cpuinfo, "vendor_id") or ""
+
+
+@cache
 def executable_features(cpuinfo: StrPath = "/proc/cpuinfo") -> frozenset[str] | None:
     """LLVM's names of this machine's vector features; ``None`` without a readable ``cpuinfo``."""
-    try:
-        with open(cpuinfo) as file:
-            lines = file.read().splitlines()
-    except OSError:
+    flags = _first_entry(cpuinfo, "flags", "Features")
+    if flags is None:
         return None
     table = {**_X86_FEATURES, **_ARM_FEATURES}
-    for line in lines:
-        key, _, flags = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            found = frozenset(table[flag] for flag in flags.split() if flag in table)
-            return found if found.isdisjoint(FEATURES) or lends_tiles() else found - FEATURES
-    return None
+    found = frozenset(table[flag] for flag in flags.split() if flag in table)
+    return found if found.isdisjoint(FEATURES) or lends_tiles() else found - FEATURES
 
 
 @cache
@@ -127,7 +128,21 @@ def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...
     here = executable_features()
     if here is None:
         return ()
-    return tuple(sorted((wanted & _TRACKED) - here))
+    return tuple(sorted((wanted & TRACKED_FEATURES) - here))
+
+
+def _first_entry(cpuinfo: StrPath, *names: str) -> str | None:
+    """What the first line of one of the names says; ``None`` without one."""
+    try:
+        with open(cpuinfo) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() in names:
+            return value.strip()
+    return None
 
 
 def _from_llvm(function: str) -> str:
