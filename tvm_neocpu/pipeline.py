@@ -34,6 +34,7 @@ from tvm_neocpu.relay_passes.convolutions.computed_transposes import ComputedTra
 from tvm_neocpu.relay_passes.convolutions.dilated_as_dense import DilatedAsDense
 from tvm_neocpu.relay_passes.convolutions.late_resizes import LateResizes
 from tvm_neocpu.relay_passes.convolutions.plain_products import PlainProducts
+from tvm_neocpu.relay_passes.convolutions.split_reductions import SplitReductions
 from tvm_neocpu.relay_passes.convolutions.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.convolutions.tokens_as_images import TokensAsImages
 from tvm_neocpu.relay_passes.folding.canonicalize import Canonicalize
@@ -179,6 +180,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         commuted,
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
+        SplitReductions(cpu),  # what the pass above leaves dilated
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedTransposes(),  # makes convolutions for the next pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import onnx
@@ -14,6 +14,7 @@ from onnx_net import Net
 from tvm import tirx
 
 from tvm_neocpu.choose_plan import choose_plan
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16, DotProduct
 from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.network.config import Config
@@ -39,9 +40,17 @@ SHAPE = (1, 16, 15, 13)
 
 
 def here(fast: DotProduct = FAST) -> CompileTarget:
-    target = parse_target("llvm -num-cores=1")
+    """This machine's instructions; the figures that choose layers are one CPU's on any machine."""
+    target = parse_target("llvm -num-cores=1", measured=False)
+    known = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=emeraldrapids -num-cores=1").cpu
+    figures = {
+        figure.name: getattr(known, figure.name)
+        for figure in fields(Cpu)
+        if type(figure.default) in (int, float)
+    }
     others = (dot for dot in target.cpu.dots if not dot.multiplies(BF16_WEIGHTS))
-    return replace(target, cpu=replace(target.cpu, dots=(fast, *others), matrix=None))
+    cpu = replace(target.cpu, dots=(fast, *others), matrix=None, **figures)
+    return replace(target, cpu=cpu)
 
 
 def separable() -> onnx.ModelProto:
