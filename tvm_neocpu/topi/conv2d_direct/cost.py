@@ -147,7 +147,7 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     share = unit.issue_share(config.tile_channels)
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening, share)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
-    return geometry.steps * per_step + 2.0 * pixels * vectors + 20
+    return geometry.steps * geometry.share_of_taps * per_step + 2.0 * pixels * vectors + 20
 
 
 def _requests(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:

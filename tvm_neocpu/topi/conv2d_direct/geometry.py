@@ -13,6 +13,7 @@ from tvm_neocpu.core.network.layout import largest_factor
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d.blocks_of_groups import BlocksOfGroups
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
+from tvm_neocpu.topi.conv2d_direct.taps import TapAxis
 
 # A layer of one pixel with weights of so many bytes reads several blocks of channels side by side.
 MIN_STREAMED_BYTES = 64 * 1024
@@ -83,6 +84,37 @@ class DirectGeometry(BlocksOfGroups):
     def steps(self) -> int:
         """Steps of the whole reduction; each multiplies a row of weights with every pixel."""
         return math.prod(self.kernel) * self.in_blocks * self.inner_steps
+
+    @property
+    def pads_with_zeros(self) -> bool:
+        """Whether products with padding are zero, so that they may be left out."""
+        return True
+
+    @property
+    def tap_axes(self) -> tuple[TapAxis, TapAxis]:
+        """Which taps of the kernel's rows and columns a register tile needs."""
+        conv, config = self.conv, self.config
+        pixels, image = (config.reg_m, config.reg_n), (conv.height, conv.width)
+        rows, columns = (
+            TapAxis(
+                self.tiles[at],
+                pixels[at],
+                self.kernel[at],
+                self.stride[at],
+                conv.dilation[at],
+                conv.padding[at],
+                conv.padding[at] + image[at],
+            )
+            for at in (0, 1)
+        )
+        return rows, columns
+
+    @cached_property
+    def share_of_taps(self) -> float:
+        """The part of the reduction's steps that a tile multiplies, in the mean."""
+        if not self.pads_with_zeros or not any(self.conv.padding):
+            return 1.0
+        return math.prod(axis.share for axis in self.tap_axes)
 
     @property
     def row_bytes(self) -> int:

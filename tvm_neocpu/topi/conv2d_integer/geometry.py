@@ -123,6 +123,16 @@ class IntegerGeometry(DirectGeometry):
         return self.data_type != self.conv.types.data
 
     @property
+    def pads_with_zeros(self) -> bool:
+        """Whether the zero point is a zero of the words that are multiplied."""
+        return self.outside == 0
+
+    @property
+    def outside(self) -> int:
+        """What stands in words in the place of padding."""
+        return self.conv.pad_value - CENTRE * self.config.signed
+
+    @property
     def skips_pixels(self) -> bool:
         """Whether the copy leaves out what a strided 1x1 kernel does not read."""
         conv = self.conv

@@ -56,8 +56,9 @@ def computed(data: te.Tensor, weight: Weight, geometry: IntegerGeometry) -> te.T
     def element(code):
         return shifted(code) if config.signed else code.astype(geometry.data_type)
 
-    outside = conv.pad_value - CENTRE * config.signed
-    image = copied_in_words(data, geometry, element, outside) if geometry.is_padded else data
+    image = data
+    if geometry.is_padded:
+        image = copied_in_words(data, geometry, element, geometry.outside)
 
     def product(pixel, filters):
         *place, step = pixel

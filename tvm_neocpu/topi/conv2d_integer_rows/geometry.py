@@ -37,6 +37,11 @@ class ImageRowsGeometry(IntegerGeometry):
         return self.conv.kernel[0], 1
 
     @property
+    def pads_with_zeros(self) -> bool:
+        """Taps of a first convolution are few: none is left out."""
+        return False
+
+    @property
     def row_elements(self) -> int:
         """Elements of a kernel's row: its columns, and their channels."""
         return row_elements(self.conv)

@@ -69,6 +69,11 @@ class SplitGeometry(IntegerGeometry):
         return True
 
     @property
+    def pads_with_zeros(self) -> bool:
+        """Blocks of zeros have a level of their own, which is looked at for each tap."""
+        return False
+
+    @property
     def copied_extent(self) -> Pair:
         """Rows and columns of the padded image that whole tiles read."""
         (down, across), reach = self.stride, self.conv.reach

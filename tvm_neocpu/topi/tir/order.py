@@ -27,6 +27,7 @@ from tvm_neocpu.topi.tir.tiles.drop_tiles import drop_tiles
 from tvm_neocpu.topi.tir.tiles.forget_locals import forget_locals
 from tvm_neocpu.topi.tir.tiles.part_by_part import walk_parts
 from tvm_neocpu.topi.tir.tiles.parts_by_address import parts_by_address
+from tvm_neocpu.topi.tir.tiles.skip_padding import keep_padding, skip_padding
 from tvm_neocpu.topi.tir.tiles.skip_parts import skip_parts
 from tvm_neocpu.topi.tir.tiles.whole_vectors import whole_vectors
 
@@ -39,6 +40,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # Before all that look at the loops of a reduction.
     drop_tiles,
     skip_parts,
+    skip_padding,
     # Before all that ask for what the tiles of a walk read next.
     walk_parts,
     # First of the three that prefetch: it looks for the marked reductions, whose bodies the others
@@ -83,6 +85,7 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
 # is nothing.
 MEMBER_REWRITES: tuple[Rewrite, ...] = (
     drop_tiles,
+    keep_padding,
     forget_requests,
     plant_fake_uses,
     outline_parallel,
