@@ -52,10 +52,17 @@ def test_numbers(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_pays() -> None:
-    """A late layer of a segmenting network, its head; not a layer of few channels."""
+    """A late layer of a segmenting network, its head; not a layer of few channels.
+
+    A larger dilation reads much padding, which direct tiles leave out.
+    """
     late = ConvWorkload(1, 256, 28, 28, 256, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2))
-    head = replace(late, height=33, width=33, padding=(12,) * 4, dilation=(12, 12))
+    head, wide = (
+        replace(late, height=33, width=33, padding=(step,) * 4, dilation=(step, step))
+        for step in (6, 12)
+    )
     assert swap_of(late, CPU) is not None and swap_of(head, CPU) is not None
+    assert swap_of(wide, CPU) is None
     assert swap_of(replace(late, in_channels=8, out_channels=8), CPU) is None
 
 
