@@ -23,7 +23,7 @@ from tvm_neocpu.targets.families import (
 
 HASWELL = (32 * KIB, 256 * KIB, 8 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0)
 SKYLAKE_X = (32 * KIB, 1 * MIB, 24 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
-SAPPHIRE_RAPIDS = (48 * KIB, 2 * MIB, 48 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
+SAPPHIRE_RAPIDS = (48 * KIB, 2 * MIB, 48 * MIB, 2.5, 2, 2, 4, 47.6, 5.9, 6.0, 10.4)
 NEOVERSE = (64 * KIB, 1 * MIB, 32 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
 # l1, l2, l3, GHz, FMAs and loads per cycle, FMA latency, bytes per cycle from L2, L3, memory by one
 # core and by all cores. Figures are repeated here so that no default changes a family in silence.
@@ -37,8 +37,8 @@ FROZEN = {
     "icelake-client": (48 * KIB, 512 * KIB, 8 * MIB, 2.5, 1, 2, 4, 32.0, 10.0, 4.0, 16.0),
     "icelake-server": (48 * KIB, 1280 * KIB, 32 * MIB, 2.8, 2, 1, 4, 46.7, 8.2, 4.6, 9.0),
     "sapphirerapids": SAPPHIRE_RAPIDS,
-    "emeraldrapids": (*SAPPHIRE_RAPIDS[:7], 47.6, 5.9, 6.0, 10.4),
-    "graniterapids": SAPPHIRE_RAPIDS,
+    "emeraldrapids": SAPPHIRE_RAPIDS,
+    "graniterapids": (*SAPPHIRE_RAPIDS[:3], 3.6, 2, 2, 4, 51.1, 4.7, 4.4, 8.6),
     "znver1": (32 * KIB, 512 * KIB, 8 * MIB, 3.0, 1, 1, 5, 32.0, 10.0, 4.0, 16.0),
     "znver2": (32 * KIB, 512 * KIB, 16 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0),
     "znver3": (32 * KIB, 512 * KIB, 32 * MIB, 3.2, 2, 2, 4, 32.0, 17.0, 5.6, 9.7),

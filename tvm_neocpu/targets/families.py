@@ -39,7 +39,16 @@ def family(base: Family | None = None, /, **changes: float) -> Family:
 _SKYLAKE = family(l2=256 * KIB, ghz=3.0)
 _HASWELL = family(_SKYLAKE, fma_latency=5)
 _SKYLAKE_X = family(l3=24 * MIB)
-_SAPPHIRE_RAPIDS = family(l1=48 * KIB, l2=2 * MIB, l3=48 * MIB)
+# Bandwidths of its successor of a year later, which has the same cores.
+_SAPPHIRE_RAPIDS = family(
+    l1=48 * KIB,
+    l2=2 * MIB,
+    l3=48 * MIB,
+    l2_bytes_per_cycle=47.6,
+    l3_bytes_per_cycle=5.9,
+    dram_bytes_per_cycle=6.0,
+    dram_total_bytes_per_cycle=10.4,
+)
 _ZEN = family(l2=512 * KIB, ghz=3.0)
 _NEOVERSE = family(l1=64 * KIB, l3=32 * MIB)
 # LLVM's models of cores that execute in order load four pixels ahead of a multiply-add and more
@@ -69,14 +78,15 @@ FAMILIES: dict[str, Family] = {
         dram_total_bytes_per_cycle=9.0,
     ),
     "sapphirerapids": _SAPPHIRE_RAPIDS,
-    "emeraldrapids": family(
+    "emeraldrapids": _SAPPHIRE_RAPIDS,
+    "graniterapids": family(
         _SAPPHIRE_RAPIDS,
-        l2_bytes_per_cycle=47.6,
-        l3_bytes_per_cycle=5.9,
-        dram_bytes_per_cycle=6.0,
-        dram_total_bytes_per_cycle=10.4,
+        ghz=3.6,
+        l2_bytes_per_cycle=51.1,
+        l3_bytes_per_cycle=4.7,
+        dram_bytes_per_cycle=4.4,
+        dram_total_bytes_per_cycle=8.6,
     ),
-    "graniterapids": _SAPPHIRE_RAPIDS,
     "znver1": family(_ZEN, fma_per_cycle=1, load_per_cycle=1, fma_latency=5),
     "znver2": family(_ZEN, l3=16 * MIB, fma_latency=5),
     "znver3": family(
@@ -127,11 +137,17 @@ DOT_RATES: dict[str, Mapping[str, float]] = {
 _BANDWIDTHS = frozenset(
     ("l3_bytes_per_cycle", "dram_bytes_per_cycle", "dram_total_bytes_per_cycle", "ghz")
 )
+_EMERALD_RAPIDS = (
+    "Intel Xeon of the Emerald Rapids generation, 2 cores of a virtual machine",
+    (_BANDWIDTHS - {"ghz"}) | {"l2_bytes_per_cycle"},
+)
 # LLVM's name -> where which figures were measured.
 MEASURED: dict[str, tuple[str, frozenset[str]]] = {
-    "emeraldrapids": (
-        "Intel Xeon of the Emerald Rapids generation, 2 cores of a virtual machine",
-        (_BANDWIDTHS - {"ghz"}) | {"l2_bytes_per_cycle"},
+    "sapphirerapids": _EMERALD_RAPIDS,
+    "emeraldrapids": _EMERALD_RAPIDS,
+    "graniterapids": (
+        "Intel Xeon with 480 MiB of L3, shown as a Rocket Lake, 2 cores of a virtual machine",
+        _BANDWIDTHS | {"l2_bytes_per_cycle"},
     ),
     "icelake-server": (
         "Intel Xeon of the Ice Lake generation, 2 cores of a virtual machine",

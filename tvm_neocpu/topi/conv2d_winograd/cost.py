@@ -228,9 +228,8 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     from_l2 += in_bytes * copies + out_bytes
     fit_l2 = weights / copies + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
-    once = min(cpu.cores, blocks) if apart or walks == 1 else 1
-    if copies > 1:
-        once = 0
+    # What a core transforms for itself stays in its L2 until it is multiplied.
+    once = min(cpu.cores, blocks) if apart else 0
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
     own_products = apart or copies > 1
     groups_apart = conv.groups if geometry.packs_by_block else 1
