@@ -39,6 +39,17 @@ def test_build_takes_the_target_in_force(tiny_cnn: onnx.ModelProto) -> None:
     assert "fmla" in lib.inspect_source("asm")
 
 
+@pytest.mark.parametrize(("cpu", "warns"), [("haswell", True), ("cooperlake", False)])
+def test_bf16_without_its_products_is_told(
+    cpu: str, warns: bool, tiny_cnn: onnx.ModelProto, caplog: pytest.LogCaptureFixture
+) -> None:
+    mod, params = relay.frontend.from_onnx(tiny_cnn)
+    target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+    relay.build(mod, target=target, params=params, precision="bf16")
+    told = "haswell, which does not multiply in bf16; arithmetic is fp32"
+    assert (told in caplog.text) == warns
+
+
 def test_build_refuses_what_it_cannot_build(tiny_cnn: onnx.ModelProto) -> None:
     mod, _ = relay.frontend.from_onnx(tiny_cnn)
     with pytest.raises(TargetError, match="not a CPU"):

@@ -15,6 +15,7 @@ from tvm import relax
 
 from tvm_neocpu import frontend
 from tvm_neocpu.core.accuracy.precision import (
+    BF16,
     HALF_DTYPES,
     AccuracyData,
     BoundWarning,
@@ -120,7 +121,10 @@ def build(
     if request is not None and request.precision in HALF_DTYPES:
         check_half(request.precision, compile_target.cpu)
     if request is not None and half is not None:
-        _LOG.info(half_line(request.precision, compile_target.cpu))
+        # Who asks for bf16 expects its products.
+        gains_little = request.precision == BF16 and compile_target.cpu.bf16 is None
+        level = logging.WARNING if gains_little else logging.INFO
+        _LOG.log(level, half_line(request.precision, compile_target.cpu))
     source = None
     if request is not None and half is None:
         source = _source(mod, params or {}, shapes is not None)

@@ -211,6 +211,18 @@ def test_a_damaged_kernel_is_compiled_again(
     assert entry.read_bytes() == content
 
 
+def test_of_many_damaged_kernels_one_is_told(
+    cache_home: Path, compiled: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    run(KernelStore(cache_home, TARGET))
+    entries = list(cache_home.glob("*.kernel"))
+    for entry in entries:
+        entry.write_bytes(b"")
+    run(KernelStore(cache_home, TARGET))
+    assert len(entries) > 1 and len(compiled) == 2 * len(entries)
+    assert caplog.text.count("is built again: it is damaged") == 1
+
+
 def test_no_place_is_said_once_and_does_no_harm(
     cache_home: Path,
     tmp_path: Path,

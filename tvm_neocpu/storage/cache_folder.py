@@ -28,7 +28,8 @@ MIN_FREE = 1 << 30
 # Another process builds the same; after so long this one does it, too.
 PATIENCE_SECONDS = 120.0
 
-_said: set[str] = set()
+# What was said, and of which folder.
+_said: set[tuple[str, str]] = set()
 
 Found = TypeVar("Found")
 
@@ -58,14 +59,17 @@ class CacheFolder:
         return self.folder / f"{key}{self.suffix}"
 
     def read(self, key: str, load: Callable[[Path], Found]) -> Found | None:
-        """The entry; ``None`` where there is none. One that cannot be loaded is removed."""
+        """The entry; ``None`` where there is none. One that cannot be loaded is removed.
+
+        Of kernels the first one is said: a damaged disk may have damaged hundreds.
+        """
         path = self.path(key)
         if not path.exists():
             return None
         try:
             found = load(path)
         except NeoCpuError as error:
-            _warn("the cache's %s is built again: %s", path.name, error)
+            self._say_damaged(path, error)
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
@@ -129,15 +133,24 @@ class CacheFolder:
 
     def _say(self, error: Exception) -> None:
         text = getattr(error, "strerror", None) or first_line(error)
-        if str(self.folder) not in _said:
-            _said.add(str(self.folder))
-            _warn(
-                "the cache %s is not used: %s; %s names another folder, or is %s",
-                self.folder,
-                text,
-                VARIABLE,
-                OFF,
-            )
+        unused = "the cache %s is not used: %s; %s names another folder, or is %s"
+        if _is_first("unused", self.folder):
+            _warn(unused, self.folder, text, VARIABLE, OFF)
+
+    def _say_damaged(self, path: Path, error: Exception) -> None:
+        if self.suffix != KERNEL:
+            _warn("the cache's %s is built again: %s", path.name, error)
+        elif _is_first("damaged", self.folder):
+            text = "the cache's %s is built again: %s (other kernels like it: without a word)"
+            _warn(text, path.name, error)
+
+
+def _is_first(what: str, folder: Path) -> bool:
+    """Whether this was not yet said of the folder in this process."""
+    case = what, str(folder)
+    known = case in _said
+    _said.add(case)
+    return not known
 
 
 def _warn(text: str, *about: object) -> None:

@@ -28,6 +28,20 @@ def widens(key: Hashable | None, wider: Hashable | None) -> bool:
     return all(few <= many < few + MAX_DEAD for few, many in zip(own, other, strict=True))
 
 
+def parts_of(key: Hashable | None, part: Hashable | None) -> int:
+    """How many convolutions of ``part``, over a part of the channels each, the other one is; or 0.
+
+    512 of 2048 channels, all else alike: 4.
+    """
+    if not isinstance(key, tuple) or not isinstance(part, tuple):
+        return 0
+    if (key[0], part[0]) != (_CONV, _CONV) or _without_channels(key) != _without_channels(part):
+        return 0
+    (whole, made), (few, makes) = ((each[1][1], each[2][1]) for each in (key, part))
+    parts, rest = divmod(whole, few)
+    return parts if parts > 1 and rest == 0 and made == makes else 0
+
+
 def _without_channels(key: tuple[Any, ...]) -> Hashable:
     _, read, made, kernel = key
     return read[:1], read[2:], made[:1], made[2:], kernel

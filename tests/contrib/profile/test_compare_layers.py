@@ -66,12 +66,23 @@ def test_a_layer_with_dead_channels_is_its_node(nodes: OnnxNodes) -> None:
     """8 -> 4 at 1x1 is no whole vector: a pass makes 16 of the 4."""
     wider = ConvWorkload(1, 8, 6, 6, 16, (1, 1))
     assert nodes.names_of([wider]) == [""]
-    assert nodes.names_of([CONV, wider, CONV], with_dead_channels=True) == ["first", "c", "second"]
+    assert nodes.names_of([CONV, wider, CONV], changed_by_passes=True) == ["first", "c", "second"]
     two = [wider, replace(wider, out_channels=32)]
-    assert nodes.names_of([CONV, *two, CONV], with_dead_channels=True)[1:3] == ["", ""]
+    assert nodes.names_of([CONV, *two, CONV], changed_by_passes=True)[1:3] == ["", ""]
     others = [replace(wider, in_channels=4), replace(wider, out_channels=68)]
     for other in others:
-        assert nodes.names_of([CONV, other, CONV], with_dead_channels=True)[1] == ""
+        assert nodes.names_of([CONV, other, CONV], changed_by_passes=True)[1] == ""
+
+
+def test_layers_over_parts_of_the_channels_are_their_node(nodes: OnnxNodes) -> None:
+    """Four of 2 of 8 channels; of both nodes they are eight. Three are no node."""
+    part = replace(CONV, in_channels=2)
+    one = nodes.names_of([CONV, *[part] * 4], changed_by_passes=True)
+    assert one == [""] * 5  # which of the two nodes is whole, nobody knows
+    assert nodes.names_of([part] * 8, changed_by_passes=True) == ["first"] * 4 + ["second"] * 4
+    assert nodes.names_of([part] * 3, changed_by_passes=True) == [""] * 3
+    uneven = [replace(CONV, in_channels=3)] * 2
+    assert nodes.names_of(uneven, changed_by_passes=True) == [""] * 2
 
 
 @pytest.mark.parametrize(

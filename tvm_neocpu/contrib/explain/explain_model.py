@@ -39,7 +39,7 @@ def explain_model(
         network = explain_network(name, graph, one, current_history(one), coverage)
         notes = (*notes, SAID)
     names = OnnxNodes(model, shapes).names_of(
-        (node.workload for node in graph.nodes), with_dead_channels=True
+        (node.workload for node in graph.nodes), changed_by_passes=True
     )
     ids = (node.id for node in graph.nodes)
     named = dict(filter(all, zip(ids, names, strict=True)))

@@ -139,7 +139,7 @@ def profile_network(
     schemes = [_schemes_of(call.name, lowered) for call in found.calls]
     nodes = OnnxNodes(network.model, network.shapes)
     workloads = [workload for each in schemes for workload, _ in each]
-    named = iter(nodes.names_of(workloads, with_dead_channels=True))
+    named = iter(nodes.names_of(workloads, changed_by_passes=True))
     names = [[next(named) for _ in each] for each in schemes]
     rows = tuple(
         _row(call, each, name, functions.get(call.name), peaks)

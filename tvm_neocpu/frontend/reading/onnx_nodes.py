@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -24,6 +24,7 @@ from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
 from tvm_neocpu.topi.layer_key import (
     conv_key,
     layer_key,
+    parts_of,
     product_key,
     product_of,
     widens,
@@ -32,6 +33,8 @@ from tvm_neocpu.topi.layer_key import (
 PRODUCTS = ("Gemm", "MatMul")
 HEAVY = ("Conv", *PRODUCTS)
 Shape = tuple[int, ...]
+# Of a node's key and a layer's: how many such layers a pass makes of the node.
+Count = Callable[[Hashable | None, Hashable | None], int]
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,15 @@ class OnnxNodes:
         ]
 
     def names_of(
-        self, workloads: Iterable[Workload | None], with_dead_channels: bool = False
+        self, workloads: Iterable[Workload | None], changed_by_passes: bool = False
     ) -> list[str]:
         """The name of each workload's node, empty where none is known.
 
         The k-th of equal workloads is the k-th such node. Where there are more of one than of the
         other (a pass made or merged some), all of them stay without a name. A 1x1 convolution that
-        is no such node may be a product beside an image. ``with_dead_channels`` names those that a
-        pass has widened, too: 512 -> 1008 is the node 512 -> 1000.
+        is no such node may be a product beside an image. ``changed_by_passes`` names those that a
+        pass has widened, too (512 -> 1008 is the node 512 -> 1000), and those that sum a part of a
+        node's channels.
         """
         asked = list(workloads)
         names = kth_of_equal(map(layer_key, asked), [(n.computes, n.name) for n in self.heavy])
@@ -77,10 +81,16 @@ class OnnxNodes:
         left = [(node.computes, node.name) for node in self.heavy if node.name not in names]
         products = kth_of_equal(unnamed, left)
         found = [name or product or "" for name, product in zip(names, products, strict=True)]
-        return self._widened(asked, found) if with_dead_channels else found
+        if changed_by_passes:
+            for count in (widens, parts_of):
+                found = self._changed(asked, found, count)
+        return found
 
-    def _widened(self, asked: Sequence[Workload | None], names: Sequence[str]) -> list[str]:
-        """The names, with those of convolutions that have dead channels.
+    def _changed(
+        self, asked: Sequence[Workload | None], names: Sequence[str], count: Count
+    ) -> list[str]:
+        """The names, with those of convolutions that a pass made of a node; ``count`` says of how
+        many of a key it made one of another.
 
         Calls run in another order than the file has: a layer that may be two kinds of nodes, and a
         node that may be two kinds of layers, say nothing.
@@ -88,11 +98,13 @@ class OnnxNodes:
         unnamed = [None if name else layer_key(w) for name, w in zip(names, asked, strict=True)]
         left = [(node.computes, node.name) for node in self.heavy if node.name not in names]
         kinds = {own for own, _ in left}
-        pairs = {(key, own) for key in {*unnamed} for own in kinds if widens(own, key)}
+        pairs = {(key, own) for key in {*unnamed} for own in kinds if count(own, key)}
         keys, owns = (Counter(side) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
         sure = {key: own for key, own in pairs if keys[key] == owns[own] == 1}
-        found = kth_of_equal([sure.get(key) for key in unnamed], left)
-        return [name or wide or "" for name, wide in zip(names, found, strict=True)]
+        made = {own: int(count(own, key)) for key, own in sure.items()}
+        there = [(own, name) for own, name in left for _ in range(made.get(own, 1))]
+        found = kth_of_equal([sure.get(key) for key in unnamed], there)
+        return [name or changed or "" for name, changed in zip(names, found, strict=True)]
 
     def heavy_behind(self, names: Iterable[str]) -> str:
         """The convolution or product among nodes that were fused, or right before them.
