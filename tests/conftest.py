@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import hashlib
 import os
 import shutil
@@ -41,6 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         package = Path(__file__).parents[1] / "tvm_neocpu"
         compileall.compile_dir(package, quiet=2)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are no garbage: looking at them again took 5 % of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
