@@ -148,10 +148,13 @@ def compute(network: PlannedNetwork, cpu: Cpu) -> tvm.IRModule:
     return on_one_core(computed) if network.on_one_core else computed
 
 
-def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
+def fold(
+    mod: tvm.IRModule, cpu: Cpu, in_place: bool = False, whole_layers: bool = False
+) -> tvm.IRModule:
     """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA).
 
     With ``in_place`` folded weights take the memory of the module's own, which is of no use then.
+    With ``whole_layers`` none is split into parts: who chooses a layer's precision wants all of it.
     """
     mod = run_passes(
         mod,
@@ -180,7 +183,6 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         commuted,
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
-        SplitReductions(cpu),  # what the pass above leaves dilated
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedTransposes(),  # makes convolutions for the next pass
@@ -191,7 +193,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
         PadData(cpu),  # where the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
         NoteWeightBits(cpu),  # behind every pass that changes weights
-        StoreHalfWeights(cpu),  # last: the passes above compute with fp32 weights
+        StoreHalfWeights(cpu),  # the passes above compute with fp32 weights
+        *(() if whole_layers else (SplitReductions(cpu),)),  # what is chosen is whole layers
     )
 
 

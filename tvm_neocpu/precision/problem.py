@@ -96,7 +96,7 @@ def precision_problem(
 ) -> PrecisionProblem:
     """Layers that a pass makes or merges have no name of their own and stay fp32."""
     mod, _ = from_onnx(network.ready, shapes)
-    graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+    graph = ExtractConvGraph(cpu)(fold(mod, cpu, whole_layers=True))
     fixed = resolve_shapes(network.ready.graph, shapes)
     found = OnnxNodes(network.ready, fixed).names_of(node.workload for node in graph.nodes)
     weights = {node.name: node.input[1] for node in network.layers}

@@ -141,7 +141,7 @@ class CacheFolder:
         if self.suffix != KERNEL:
             _warn("the cache's %s is built again: %s", path.name, error)
         elif _is_first("damaged", self.folder):
-            text = "the cache's %s is built again: %s (other kernels like it: without a word)"
+            text = "the cache's %s is built again: %s; so are others, if they are damaged, too"
             _warn(text, path.name, error)
 
 

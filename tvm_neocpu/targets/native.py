@@ -1,9 +1,9 @@
 """This machine as a target: which CPU LLVM should take it for, and which features differ.
 
-LLVM names a CPU by its model number. A hypervisor may hide features of that model; it may also
-show the number of an older model than the CPU is, or of none: a Granite Rapids shown as a Rocket
-Lake would run without bf16 and AMX, an AVX-512 machine shown as ``qemu64`` in 128-bit vectors.
-Linux's list of features counts: those that the model lacks are switched on.
+LLVM names a CPU by its model number. A hypervisor may hide features of that model. It may also show
+another number, an older CPU's or one that no CPU has: a Granite Rapids shown as a Rocket Lake would
+run without bf16 and AMX, an AVX-512 machine shown as ``qemu64`` in 128-bit vectors. Linux's list of
+features counts: those that the model lacks are switched on.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def native_attributes() -> list[str]:
 
 @cache
 def _nearest(name: str, vendor: str, here: frozenset[str] | None) -> str:
-    """``name``, or the vendor's CPU that has most of what ``name`` lacks and nothing else."""
+    """``name``, or the vendor's CPU that has most of the features ``here`` and no other."""
     if here is None or here <= _tracked(name):
         return name
     fitting = [other for other in siblings(vendor) if _tracked(other) <= here]
-    # The earliest of those that are alike: later ones may have features that Linux does not list.
-    best = max(fitting, key=lambda other: len(_tracked(other)), default=name)
+    # The latest of those that are alike: an Ice Lake server, not a client.
+    best = max(reversed(fitting), key=lambda other: len(_tracked(other)), default=name)
     return best if len(_tracked(best)) > len(_tracked(name) & here) else name
 
 

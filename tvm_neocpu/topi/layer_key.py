@@ -28,7 +28,7 @@ def widens(key: Hashable | None, wider: Hashable | None) -> bool:
     return all(few <= many < few + MAX_DEAD for few, many in zip(own, other, strict=True))
 
 
-def parts_of(key: Hashable | None, part: Hashable | None) -> int:
+def count_of_parts(key: Hashable | None, part: Hashable | None) -> int:
     """How many convolutions of ``part``, over a part of the channels each, the other one is; or 0.
 
     512 of 2048 channels, all else alike: 4.

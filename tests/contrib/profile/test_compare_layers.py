@@ -126,7 +126,9 @@ def test_all_times_are_in_the_comparison(nodes: OnnxNodes) -> None:
     def row(seconds: float, node: str) -> ProfileRow:
         return ProfileRow(Call("f", 0.0, seconds, 8), "3x3", PLAIN, "", "", 1, node)
 
-    rows = (row(0.004, "first"), row(0.002, "second"), row(0.001, ""))
+    # The first layer is two parts.
+    parts = row(0.003, "first"), row(0.001, "first")
+    rows = (*parts, row(0.002, "second"), row(0.001, ""))
     profile = Profile("net", "znver3", 1, Ceilings(100.0, 20.0), rows, 0.008)
     layers = [
         PeerLayer(("relu",), "Conv", 0.006, True),

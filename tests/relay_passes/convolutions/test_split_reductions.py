@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import onnx
 import pytest
 from onnx_net import Net, check
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.machine.cpu import KIB, MIB, Cpu
-from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.core.types import FP16_WEIGHTS, U8S8
+from tvm_neocpu.frontend.reading.half_metadata import asking_for_halves
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.convolutions import split_reductions
-from tvm_neocpu.relay_passes.convolutions.split_reductions import SplitReductions, parts_of
+from tvm_neocpu.relay_passes.convolutions.split_reductions import SplitReductions, part_ends
 from tvm_neocpu.relay_passes.layouts.slices import Range, read_slice
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.targets import parse_target
@@ -28,16 +30,33 @@ def with_l2(size: int) -> Cpu:
     return replace(CPU, l2=size)
 
 
+def widths(conv: ConvWorkload, cpu: Cpu = CPU) -> list[int]:
+    """Channels of each part."""
+    return list(np.diff((0, *part_ends(conv, cpu))))
+
+
 @pytest.mark.parametrize(("l2", "parts"), [(4 * MIB, 1), (2 * MIB, 8), (1 * MIB, 16)])
 def test_parts_follow_l2(l2: int, parts: int) -> None:
     """A block of 32 filters has 2.25 MiB: a part of 8 takes 288 KiB of 2 MiB."""
-    assert parts_of(HEAD, with_l2(l2)) == parts
+    assert widths(HEAD, with_l2(l2)) == [2048 // parts] * parts
+
+
+def test_parts_are_no_more_than_twice_what_l2_asks_for() -> None:
+    """Of 41 units of 32 channels no few equal parts consist."""
+    assert widths(replace(HEAD, in_channels=1312)) == [448, 448, 416]
+
+
+def test_weights_in_half_precision_are_half_as_many() -> None:
+    half = replace(HEAD, types=FP16_WEIGHTS)
+    assert sum(widths(half)) == 2048 and len(widths(half)) < 8
+    assert len(widths(replace(half, in_channels=4096))) == 8
 
 
 @pytest.mark.parametrize(
     "other",
     [
         replace(HEAD, in_channels=256),
+        replace(HEAD, out_channels=8),
         replace(HEAD, height=5, width=5),
         replace(HEAD, groups=2),
         replace(HEAD, types=U8S8),
@@ -46,10 +65,18 @@ def test_parts_follow_l2(l2: int, parts: int) -> None:
         # No parts of whole blocks.
         replace(HEAD, in_channels=2050),
     ],
-    ids=["few channels", "few pixels", "groups", "integers", "dense", "odd channels"],
+    ids=[
+        "few channels",
+        "few filters",
+        "few pixels",
+        "groups",
+        "integers",
+        "dense",
+        "odd channels",
+    ],
 )
 def test_others_stay(other: ConvWorkload) -> None:
-    assert parts_of(other, CPU) == 1
+    assert widths(other) == [other.in_channels]
 
 
 def network() -> onnx.ModelProto:
@@ -59,9 +86,10 @@ def network() -> onnx.ModelProto:
     return net.model(net("Relu", net("Add", x, net.constant([0.5]))))
 
 
-def test_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four parts, whose sum takes the bias and what follows."""
-    monkeypatch.setattr(split_reductions, "parts_of", lambda conv, _: 4)
+@pytest.mark.parametrize("ends", [(32, 64, 96, 128), (96, 128)], ids=["equal", "unequal"])
+def test_numbers(ends: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts whose sum takes the bias and what follows."""
+    monkeypatch.setattr(split_reductions, "part_ends", lambda conv, _: ends)
     check(network())
 
 
@@ -69,14 +97,25 @@ def test_before_and_expected() -> None:
     small = replace(CPU, l2=40 * KIB)
     mod = fold(relay.frontend.from_onnx(network())[0], CPU)
     (before,) = _convolutions(mod)
-    wanted = parts_of(before, small)
-    assert wanted > 1
+    ends = part_ends(before, small)
+    assert len(ends) > 1
     after = SplitReductions(small)(mod)
-    part = replace(before, in_channels=128 // wanted)
-    assert _convolutions(after) == [part] * wanted
-    step = part.in_channels
+    begins = (0, *ends[:-1])
+    parts = [replace(before, in_channels=end - at) for at, end in zip(begins, ends, strict=True)]
+    assert _convolutions(after) == parts
     slices = [ranges for value in _values(after) if (ranges := read_slice(value))]
-    assert slices == [(Range(1, at, at + step),) for at in range(0, 128, step)]
+    assert slices == [(Range(1, *each),) for each in zip(begins, ends, strict=True)]
+
+
+def test_a_layer_is_asked_for_in_half_precision_as_a_whole(monkeypatch) -> None:
+    """Names of layers are noted from the file, where the layer is whole."""
+    monkeypatch.setattr(split_reductions, "part_ends", lambda conv, _: (64, 128))
+    model = network()
+    model.graph.node[0].name = "head"
+    mod, _ = relay.frontend.from_onnx(asking_for_halves(model, {"head": "float16"}))
+    assert [conv.types for conv in _convolutions(fold(mod, CPU))] == [FP16_WEIGHTS] * 2
+    whole = _convolutions(fold(mod, CPU, whole_layers=True))
+    assert [conv.in_channels for conv in whole] == [128]
 
 
 def _values(mod: object) -> list[object]:

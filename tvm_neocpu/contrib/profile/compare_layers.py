@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from tvm_neocpu.contrib.profile.peer_layers import PeerLayer
-from tvm_neocpu.contrib.profile.profile_network import Profile
+from tvm_neocpu.contrib.profile.profile_network import Profile, ProfileRow
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 
 
@@ -41,10 +41,16 @@ class Comparison:
 def compare_layers(
     profile: Profile, peer: str, layers: Iterable[PeerLayer], nodes: OnnxNodes
 ) -> Comparison:
-    """The profile's named rows beside the peer's layers of the same names."""
+    """The profile's named rows beside the peer's layers of the same names.
+
+    Several rows of a name are parts of one layer.
+    """
     theirs: dict[str, float] = defaultdict(float)
     elsewhere = 0.0
-    ours = {row.node: row for row in profile.rows if row.node}
+    ours: dict[str, list[ProfileRow]] = defaultdict(list)
+    for row in profile.rows:
+        if row.node:
+            ours[row.node].append(row)
     for layer in layers:
         name = nodes.heavy_behind(layer.names) if layer.computes else ""
         if name in ours:
@@ -52,8 +58,8 @@ def compare_layers(
         else:
             elsewhere += layer.seconds
     both = tuple(
-        ComparedLayer(name, row.what, row.call.seconds, theirs[name])
-        for name, row in ours.items()
+        ComparedLayer(name, rows[0].what, sum(row.call.seconds for row in rows), theirs[name])
+        for name, rows in ours.items()
         if name in theirs
     )
     alone = sum(row.call.seconds for row in profile.rows if row.node not in theirs)

@@ -23,8 +23,8 @@ from tvm_neocpu.frontend.shapes.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.shapes.tensor_shapes import shapes_of
 from tvm_neocpu.topi.layer_key import (
     conv_key,
+    count_of_parts,
     layer_key,
-    parts_of,
     product_key,
     product_of,
     widens,
@@ -33,7 +33,7 @@ from tvm_neocpu.topi.layer_key import (
 PRODUCTS = ("Gemm", "MatMul")
 HEAVY = ("Conv", *PRODUCTS)
 Shape = tuple[int, ...]
-# Of a node's key and a layer's: how many such layers a pass makes of the node.
+# (a node's key, a layer's key) -> how many such layers a pass makes of the node; 0 for none.
 Count = Callable[[Hashable | None, Hashable | None], int]
 
 
@@ -82,15 +82,16 @@ class OnnxNodes:
         products = kth_of_equal(unnamed, left)
         found = [name or product or "" for name, product in zip(names, products, strict=True)]
         if changed_by_passes:
-            for count in (widens, parts_of):
+            for count in (widens, count_of_parts):
                 found = self._changed(asked, found, count)
         return found
 
     def _changed(
         self, asked: Sequence[Workload | None], names: Sequence[str], count: Count
     ) -> list[str]:
-        """The names, with those of convolutions that a pass made of a node; ``count`` says of how
-        many of a key it made one of another.
+        """The names, with those of convolutions that a pass made of a node.
+
+        ``count(node, layer)``: how many layers of one key it makes of a node of the other.
 
         Calls run in another order than the file has: a layer that may be two kinds of nodes, and a
         node that may be two kinds of layers, say nothing.

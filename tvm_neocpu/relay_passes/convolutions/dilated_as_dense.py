@@ -7,8 +7,8 @@ t = conv2d(s, W)
 y = the rows and columns of t in turns, without what it has of the gaps
 
 Winograd's algorithm takes dense kernels only, and of 3x3 taps it leaves half of the products or
-fewer. Phases of few rows gain most: with a dilation of 12 on 33x33 pixels (DeepLab's head) two
-fifths of a dilated kernel's products are with padding, of which neighbours share a gap.
+fewer. A large dilation on a small image is left: with 12 on 33x33 pixels (DeepLab's head) two
+fifths of a dilated kernel's products are with padding, which the direct template leaves out.
 
 Winograd's algorithm stores up to four times the weights. So a file may grow by as much as the
 network's convolutions have, or by MAY_GROW, and those layers go first that gain most for a byte.

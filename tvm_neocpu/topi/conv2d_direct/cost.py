@@ -98,7 +98,8 @@ def pricing_of(
 
 def seconds_of(geometry: DirectGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its reduction takes."""
-    return beside_tiles(geometry, _cycles(geometry, cpu), cpu, near)
+    # A layer of a group multiplies with all padding (`topi/tir/tiles/skip_padding.py`).
+    return beside_tiles(geometry, _cycles(geometry, cpu, near == ALONE), cpu, near)
 
 
 def beside_tiles(geometry: DirectGeometry, cycles: float, cpu: Cpu, near: Near = ALONE) -> float:
@@ -107,16 +108,19 @@ def beside_tiles(geometry: DirectGeometry, cycles: float, cpu: Cpu, near: Near =
     return seconds_beside(cycles + padding, supply, cpu)
 
 
-def _cycles(geometry: DirectGeometry, cpu: Cpu) -> float:
+def _cycles(geometry: DirectGeometry, cpu: Cpu, skips_padding: bool = True) -> float:
     """Cycles of all register tiles, however they are dealt out in chunks."""
+    share = geometry.share_of_taps if skips_padding else 1.0
     conv, config = geometry.conv, geometry.config
     # Two tiles that do not divide the columns are two loop nests: 4 and 3 of 7. The smaller one may
     # have too few accumulators to hide the latency of its additions.
     last = geometry.columns - (geometry.tiles[1] - 1) * config.reg_n
     whole = geometry.tiles[1] if last == config.reg_n else geometry.tiles[1] - 1
-    across = whole * _tile_cycles(geometry, config.reg_n * config.reg_m, cpu) if whole else 0.0
+    across = (
+        whole * _tile_cycles(geometry, config.reg_n * config.reg_m, cpu, share) if whole else 0.0
+    )
     if last != config.reg_n:
-        across += _tile_cycles(geometry, last * config.reg_m, cpu)
+        across += _tile_cycles(geometry, last * config.reg_m, cpu, share)
     blocks = geometry.out_blocks // geometry.streams(cpu)
     return conv.batch * geometry.tiles[0] * blocks * across
 
@@ -132,8 +136,8 @@ def _around(geometry: DirectGeometry, cpu: Cpu, near: Near) -> tuple[float, Supp
     return padding, supply_of(chunks, _traffic(geometry, cpu, near), in_streams(cpu, streams))
 
 
-def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
-    """Cycles of a register tile: its reduction, and the store."""
+def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu, taps: float) -> float:
+    """Cycles of a register tile: its reduction over a share of the ``taps``, and the store."""
     config, unit = geometry.config, cpu.unit(geometry.conv.types.accumulator)
     streams = geometry.streams(cpu)
     vectors = unit.registers_of(config.tile_channels) * streams
@@ -147,7 +151,7 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     share = unit.issue_share(config.tile_channels)
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening, share)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
-    return geometry.steps * geometry.share_of_taps * per_step + 2.0 * pixels * vectors + 20
+    return geometry.steps * taps * per_step + 2.0 * pixels * vectors + 20
 
 
 def _requests(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:

@@ -86,8 +86,8 @@ class DirectGeometry(BlocksOfGroups):
         return math.prod(self.kernel) * self.in_blocks * self.inner_steps
 
     @property
-    def pads_with_zeros(self) -> bool:
-        """Whether products with padding are zero, so that they may be left out."""
+    def skips_padding(self) -> bool:
+        """Whether tiles leave out taps that read padding only, whose products are zero."""
         return True
 
     @property
@@ -112,7 +112,7 @@ class DirectGeometry(BlocksOfGroups):
     @cached_property
     def share_of_taps(self) -> float:
         """The part of the reduction's steps that a tile multiplies, in the mean."""
-        if not self.pads_with_zeros or not any(self.conv.padding):
+        if not self.skips_padding or not any(self.conv.padding):
             return 1.0
         return math.prod(axis.share for axis in self.tap_axes)
 

@@ -123,8 +123,8 @@ class IntegerGeometry(DirectGeometry):
         return self.data_type != self.conv.types.data
 
     @property
-    def pads_with_zeros(self) -> bool:
-        """Whether the zero point is a zero of the words that are multiplied."""
+    def skips_padding(self) -> bool:
+        """Whether padding is a zero of the words that are multiplied."""
         return self.outside == 0
 
     @property

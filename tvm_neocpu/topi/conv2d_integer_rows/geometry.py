@@ -37,8 +37,8 @@ class ImageRowsGeometry(IntegerGeometry):
         return self.conv.kernel[0], 1
 
     @property
-    def pads_with_zeros(self) -> bool:
-        """Taps of a first convolution are few: none is left out."""
+    def skips_padding(self) -> bool:
+        """No: a kernel's columns are channels here, and a first convolution has little padding."""
         return False
 
     @property

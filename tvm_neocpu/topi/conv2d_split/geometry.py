@@ -69,8 +69,8 @@ class SplitGeometry(IntegerGeometry):
         return True
 
     @property
-    def pads_with_zeros(self) -> bool:
-        """Blocks of zeros have a level of their own, which is looked at for each tap."""
+    def skips_padding(self) -> bool:
+        """No: a tile looks at each tap's data anyway."""
         return False
 
     @property

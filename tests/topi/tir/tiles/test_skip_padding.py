@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-import tvm
 from onnx_net import Net, check
 
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.kernel import kernel
+from tvm_neocpu.topi.kernel import kernel, unscheduled
+from tvm_neocpu.topi.schedule_function import schedule_as
 from tvm_neocpu.topi.tir.tiles.skip_padding import TAPS_KEY, keep_padding, skip_padding
 
 CPU = Cpu("skylake-avx512", AVX512, cores=2)
@@ -49,7 +49,14 @@ def test_no_test_where_all_taps_read_the_image(conv: ConvWorkload, config: ConvC
 def test_functions_without_marks_stay_the_same() -> None:
     func = kernel(CONV, ConvConfig(16, 16, 4), CPU)
     assert skip_padding(func, CPU) is func
-    tvm.ir.assert_structural_equal(keep_padding(func, CPU), func)
+
+
+def test_in_a_group_marks_go_and_nothing_else() -> None:
+    config = ConvConfig(16, 16, 4)
+    marked = schedule_as(unscheduled(CONV, config), config, CPU)
+    assert str(marked).count(TAPS_KEY) == 2
+    found = str(keep_padding(marked, CPU))
+    assert TAPS_KEY not in found and conditions(found) == []
 
 
 @pytest.mark.parametrize("group", [1, 2])
