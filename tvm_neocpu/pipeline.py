@@ -42,6 +42,7 @@ from tvm_neocpu.relay_passes.folding.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fusing.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.fusing.fuse_pools import FusePools
+from tvm_neocpu.relay_passes.ir.half_weights import half_layers
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.layouts.flatten_concats import FlattenConcats
 from tvm_neocpu.relay_passes.linear.fold_linear_ops import FoldLinearOps
@@ -179,6 +180,7 @@ def fold(
     commuted = run_passes(mod, TokensAsImages(), LateResizes(cpu))
     if commuted is not mod:  # 1x1 convolutions that moved have new neighbours
         commuted = run_passes(commuted, FoldLinearOps(in_place))
+    parts = () if whole_layers else (SplitReductions(cpu),)
     return run_passes(
         commuted,
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
@@ -193,8 +195,10 @@ def fold(
         PadData(cpu),  # where the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
         NoteWeightBits(cpu),  # behind every pass that changes weights
+        # Parts gain where the whole does not. Layers that are named are whole in the file.
+        *(() if half_layers(mod) else parts),
         StoreHalfWeights(cpu),  # the passes above compute with fp32 weights
-        *(() if whole_layers else (SplitReductions(cpu),)),  # what is chosen is whole layers
+        *parts,
     )
 
 
