@@ -86,10 +86,19 @@ def network() -> onnx.ModelProto:
     return net.model(net("Relu", net("Add", x, net.constant([0.5]))))
 
 
+def cut_at(ends: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of the network's layer; they stay as they are."""
+
+    def of(conv: ConvWorkload, _: Cpu) -> tuple[int, ...]:
+        return ends if conv.in_channels == ends[-1] else (conv.in_channels,)
+
+    monkeypatch.setattr(split_reductions, "part_ends", of)
+
+
 @pytest.mark.parametrize("ends", [(32, 64, 96, 128), (96, 128)], ids=["equal", "unequal"])
 def test_numbers(ends: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts whose sum takes the bias and what follows."""
-    monkeypatch.setattr(split_reductions, "part_ends", lambda conv, _: ends)
+    cut_at(ends, monkeypatch)
     check(network())
 
 
@@ -109,7 +118,7 @@ def test_before_and_expected() -> None:
 
 def test_a_layer_is_asked_for_in_half_precision_as_a_whole(monkeypatch) -> None:
     """Names of layers are noted from the file, where the layer is whole."""
-    monkeypatch.setattr(split_reductions, "part_ends", lambda conv, _: (64, 128))
+    cut_at((64, 128), monkeypatch)
     model = network()
     model.graph.node[0].name = "head"
     mod, _ = relay.frontend.from_onnx(asking_for_halves(model, {"head": "float16"}))
