@@ -180,7 +180,7 @@ def fold(
     commuted = run_passes(mod, TokensAsImages(), LateResizes(cpu))
     if commuted is not mod:  # 1x1 convolutions that moved have new neighbours
         commuted = run_passes(commuted, FoldLinearOps(in_place))
-    parts = () if whole_layers else (SplitReductions(cpu),)
+    in_half, parts = StoreHalfWeights(cpu), () if whole_layers else (SplitReductions(cpu),)
     return run_passes(
         commuted,
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
@@ -195,10 +195,9 @@ def fold(
         PadData(cpu),  # where the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
         NoteWeightBits(cpu),  # behind every pass that changes weights
-        # Parts gain where the whole does not. Layers that are named are whole in the file.
-        *(() if half_layers(mod) else parts),
-        StoreHalfWeights(cpu),  # the passes above compute with fp32 weights
-        *parts,
+        # Layers whose precision is named are whole in the file; else parts gain where a whole one
+        # does not. The passes above compute with fp32 weights.
+        *((in_half, *parts) if half_layers(mod) else (*parts, in_half)),
     )
 
 

@@ -12,7 +12,7 @@ from tvm_neocpu.targets.families import siblings
 TRIPLE = "x86_64-linux-gnu"
 
 pytestmark = pytest.mark.skipif(
-    host_cpu.arch() != "x86_64", reason="LLVM is asked about this machine's architecture, x86"
+    host_cpu.arch() != "x86_64", reason="an ARM machine's LLVM is not asked for x86 CPUs"
 )
 
 

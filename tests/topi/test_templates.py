@@ -41,8 +41,7 @@ from tvm_neocpu.core.types import BF16_PRODUCTS, FP32, INTEGER_PRODUCTS, U8S8, T
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.conv2d_direct.taps import TapAxis
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_split.space import gains_on
@@ -225,30 +224,13 @@ def blocks_divide(workload: Workload, config: Config) -> bool:
     )
 
 
-def taps_of_pixels(conv: ConvWorkload) -> list[TapAxis]:
-    """The kernel's rows and columns, for tiles of one pixel."""
-    sides, wanted = (conv.height, conv.width), (conv.out_height, conv.out_width)
-    return [
-        TapAxis(
-            wanted[at],
-            1,
-            conv.kernel[at],
-            conv.stride[at],
-            conv.dilation[at],
-            conv.padding[at],
-            conv.padding[at] + sides[at],
-        )
-        for at in (0, 1)
-    ]
-
-
 def share_of_products(workload: Workload, config: Config) -> float:
     """Winograd F(4x4, 3x3) needs 36 products for the 144 of a direct convolution, and a direct one
     leaves out those with padding.
     """
     direct = type(config) in (ConvConfig, Bf16Config, IntegerConfig)
     if isinstance(workload, ConvWorkload) and direct:
-        return math.prod(axis.share for axis in taps_of_pixels(workload))
+        return DirectGeometry(workload, ConvConfig(1, 1, reg_n=1)).share_of_taps
     if not isinstance(config, WinogradConfig):
         return 1
     matrices = conv_matrices(workload, config.tile)

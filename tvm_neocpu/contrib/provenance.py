@@ -40,12 +40,7 @@ def provenance(cpu: str, threads: int, packages: Iterable[str] = ()) -> dict[str
 
 def model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The CPU's name as its vendor writes it; Python's ``platform`` answers without a cpuinfo."""
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    return host_cpu.cpuinfo_entry(cpuinfo, "model name") or platform.processor()
 
 
 def commit() -> str:

@@ -25,12 +25,13 @@ from tvm_neocpu.core.machine.cpu import KIB, MIB, Cpu
 # Field of `Cpu` -> value: bytes, GHz, vector instructions or bytes per cycle, cycles.
 Family: TypeAlias = Mapping[str, float]
 
-_FIGURES = frozenset(field.name for field in fields(Cpu) if type(field.default) in (int, float))
+# The fields of a CPU that are figures.
+FIGURES = frozenset(field.name for field in fields(Cpu) if type(field.default) in (int, float))
 
 
 def family(base: Family | None = None, /, **changes: float) -> Family:
     """``base`` with ``changes``. Raises TypeError for a name that is no figure of :class:`Cpu`."""
-    unknown = sorted(changes.keys() - _FIGURES)
+    unknown = sorted(changes.keys() - FIGURES)
     if unknown:
         raise TypeError(f"Cpu has no figure {', '.join(unknown)}")
     return {**(base or {}), **changes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -14,7 +14,6 @@ from onnx_net import Net
 from tvm import tirx
 
 from tvm_neocpu.choose_plan import choose_plan
-from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16, DotProduct
 from tvm_neocpu.core.machine.matrix_unit import MatrixUnit
 from tvm_neocpu.core.network.config import Config
@@ -28,6 +27,7 @@ from tvm_neocpu.relay_passes.lowering import lower_to_templates
 from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.targets.families import FIGURES
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
@@ -43,11 +43,7 @@ def here(fast: DotProduct = FAST) -> CompileTarget:
     """This machine's instructions; the figures that choose layers are one CPU's on any machine."""
     target = parse_target("llvm -num-cores=1", measured=False)
     known = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=emeraldrapids -num-cores=1").cpu
-    figures = {
-        figure.name: getattr(known, figure.name)
-        for figure in fields(Cpu)
-        if type(figure.default) in (int, float)
-    }
+    figures = {name: getattr(known, name) for name in FIGURES}
     others = (dot for dot in target.cpu.dots if not dot.multiplies(BF16_WEIGHTS))
     cpu = replace(target.cpu, dots=(fast, *others), matrix=None, **figures)
     return replace(target, cpu=cpu)

@@ -92,16 +92,30 @@ def cpu_name() -> str:
     return _from_llvm("target.llvm_get_system_cpu") or "unknown"
 
 
+def cpuinfo_entry(cpuinfo: StrPath, *names: str) -> str | None:
+    """What cpuinfo's first line of one of the names says; ``None`` without one."""
+    try:
+        with open(cpuinfo) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() in names:
+            return value.strip()
+    return None
+
+
 @cache
 def vendor(cpuinfo: StrPath = "/proc/cpuinfo") -> str:
     """``"GenuineIntel"``, ``"AuthenticAMD"``; empty where Linux names none, as on ARM."""
-    return _first_entry(cpuinfo, "vendor_id") or ""
+    return cpuinfo_entry(cpuinfo, "vendor_id") or ""
 
 
 @cache
 def executable_features(cpuinfo: StrPath = "/proc/cpuinfo") -> frozenset[str] | None:
     """LLVM's names of this machine's vector features; ``None`` without a readable ``cpuinfo``."""
-    flags = _first_entry(cpuinfo, "flags", "Features")
+    flags = cpuinfo_entry(cpuinfo, "flags", "Features")
     if flags is None:
         return None
     table = {**_X86_FEATURES, **_ARM_FEATURES}
@@ -129,20 +143,6 @@ def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...
     if here is None:
         return ()
     return tuple(sorted((wanted & TRACKED_FEATURES) - here))
-
-
-def _first_entry(cpuinfo: StrPath, *names: str) -> str | None:
-    """What the first line of one of the names says; ``None`` without one."""
-    try:
-        with open(cpuinfo) as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() in names:
-            return value.strip()
-    return None
 
 
 def _from_llvm(function: str) -> str:

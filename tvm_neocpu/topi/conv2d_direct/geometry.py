@@ -91,11 +91,13 @@ class DirectGeometry(BlocksOfGroups):
         return True
 
     @property
-    def tap_axes(self) -> tuple[TapAxis, TapAxis]:
-        """Which taps of the kernel's rows and columns a register tile needs."""
+    def tap_axes(self) -> tuple[TapAxis, ...]:
+        """Which taps of the kernel's rows and columns tiles need; empty if they take all."""
         conv, config = self.conv, self.config
+        if not self.skips_padding or not any(conv.padding):
+            return ()
         pixels, image = (config.reg_m, config.reg_n), (conv.height, conv.width)
-        rows, columns = (
+        return tuple(
             TapAxis(
                 self.tiles[at],
                 pixels[at],
@@ -107,14 +109,11 @@ class DirectGeometry(BlocksOfGroups):
             )
             for at in (0, 1)
         )
-        return rows, columns
 
     @cached_property
     def share_of_taps(self) -> float:
         """The part of the reduction's steps that a tile multiplies, in the mean."""
-        if not self.skips_padding or not any(self.conv.padding):
-            return 1.0
-        return math.prod(axis.share for axis in self.tap_axes)
+        return math.prod((axis.share for axis in self.tap_axes), start=1.0)
 
     @property
     def row_bytes(self) -> int:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeAlias
+
+# A number, or TVM's expression of one; so are comparisons.
+Index: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,13 @@ class TapAxis:
 
     def reads(self, tile: int, tap: int) -> bool:
         """Whether a tap of a tile reads the image between its first and its last place."""
-        first = tile * self.pixels * self.stride + tap * self.dilation
-        return first < self.end and first + (self.pixels - 1) * self.stride >= self.begin
+        first = tile * self.pixels
+        return all(self.meets(first, first + self.pixels - 1, tap))
+
+    def meets(self, first: Index, last: Index, tap: Index) -> tuple[Index, Index]:
+        """Two conditions for that, of the output's pixels from ``first`` to ``last``."""
+        begin, end = (pixel * self.stride + tap * self.dilation for pixel in (first, last))
+        return begin < self.end, end >= self.begin
 
     @property
     def share(self) -> float:

@@ -28,7 +28,7 @@ from tvm_neocpu.topi.tir.tiles.skip_padding import skip_taps
 
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
 # The axes of the accumulator that count the output's rows and columns.
-ROWS, COLUMNS = 2, 3
+PLACES = 2, 3
 # A loop of fewer words is unrolled, whatever it spills: a first convolution of integers has two.
 MIN_ROLLED_WORDS = 8
 # AVX2 and SSE have so many: too few for the weights of three steps.
@@ -121,12 +121,8 @@ def schedule_tiles(
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     streams = geometry.streams(cpu)
     chunk, tile, reduction = tile_output(sch, acc, geometry, streams)
-    if geometry.share_of_taps < 1:
-        for taps, place, axis in zip(
-            reduction[1:3], (ROWS, COLUMNS), geometry.tap_axes, strict=True
-        ):
-            if axis.share < 1:
-                skip_taps(sch, taps, place, axis)
+    for taps, place, axis in zip(reduction[1:3], PLACES, geometry.tap_axes, strict=False):
+        skip_taps(sch, taps, place, axis)
     if config.unroll_ker:
         steps.unroll_all(sch, reduction[2])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)

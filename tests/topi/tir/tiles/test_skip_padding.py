@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
+import samples
 from onnx_net import Net, check
 
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.kernel import kernel, unscheduled
@@ -65,3 +68,12 @@ def test_numbers(group: int) -> None:
     weight = net.weight(32, 32 // group, 3, 3)
     x = net("Conv", "data", weight, pads=[5, 6, 3, 5], dilations=[5, 6], group=group)
     check(net.model(net("Relu", x)))
+
+
+@pytest.mark.parametrize("reg_m", [1, 2])
+def test_a_kernel_with_tests_computes_the_same(reg_m: int) -> None:
+    """Whatever the planner takes for the networks above."""
+    conv = replace(CONV, padding=(5, 6, 3, 5), dilation=(5, 6))
+    config, cpu = ConvConfig(16, 16, 4, reg_m=reg_m), parse_target("llvm").cpu
+    assert conditions(str(kernel(conv, config, cpu)))
+    samples.check(conv, config, cpu)

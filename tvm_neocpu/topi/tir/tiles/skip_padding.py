@@ -10,6 +10,8 @@ The padded image holds zeros there, so that nothing is missing.
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from tvm import tirx
 from tvm.ir import Expr
 from tvm.s_tir import Schedule
@@ -33,11 +35,13 @@ INSIDE = "inside"
 
 
 def skip_taps(sch: Schedule, taps: LoopRV, place: int, axis: TapAxis) -> None:
-    """Mark the loop over a kernel's rows or columns; :func:`skip_padding` acts later.
+    """Mark the loop over a kernel's rows or columns, if a tile needs not all of them;
+    :func:`skip_padding` acts later.
 
     ``place``: which axis of the accumulator's block counts the output's rows or columns.
     """
-    sch.annotate(taps, TAPS_KEY, [place, axis.stride, axis.dilation, axis.begin, axis.end])
+    if axis.share < 1:
+        sch.annotate(taps, TAPS_KEY, [place, *astuple(axis)])
 
 
 def skip_padding(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -66,15 +70,14 @@ def keep_padding(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
 def _inside(loop: For) -> Expr:
     """Whether the tap reads a place of the image, for any pixel of the tile."""
-    place, stride, dilation, begin, end = map(int, loop.annotations[TAPS_KEY])
+    place, *fields = map(int, loop.annotations[TAPS_KEY])
     realize = innermost_block(loop.body)
     assert realize is not None, "a reduction ends in a block"
-    pixel, tap = realize.iter_values[place], loop.loop_var
-    inner = loops_of(loop.body)
+    pixel, inner = realize.iter_values[place], loops_of(loop.body)
 
-    def read(at_end: bool) -> Expr:
+    def of_tile(at_end: bool) -> Expr:
         ends = {each.loop_var: (int(each.extent) - 1) * at_end for each in inner}
         values = {var: tirx.const(value, str(var.ty.dtype)) for var, value in ends.items()}
-        return replaced(pixel, values) * stride + tap * dilation
+        return replaced(pixel, values)
 
-    return tirx.all(read(at_end=False) < end, read(at_end=True) >= begin)
+    return tirx.all(*TapAxis(*fields).meets(of_tile(False), of_tile(True), loop.loop_var))
