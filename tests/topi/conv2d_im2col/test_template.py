@@ -63,6 +63,21 @@ CASES = {
         Im2colConfig(32, 13, 5, 40, False, 16, parts=2),
     ),
     "parts of a batch": (replace(IMAGE, batch=3, height=5), Im2colConfig(16, 48, 4, 9, parts=4)),
+    "pairs of blocks": (replace(IMAGE, out_channels=64), Im2colConfig(16, 16, 14, 14, reg_o=2)),
+    "a pair and one block": (IMAGE, Im2colConfig(16, 16, 14, 14, reg_o=2)),
+    "three blocks and two, a narrower tile": (
+        replace(IMAGE, out_channels=80),
+        Im2colConfig(16, 16, 9, 22, reg_o=3),
+    ),
+    "pairs over chunks": (IMAGE, Im2colConfig(16, 16, 7, 14, reg_o=2)),
+    "pairs of copied columns": (STRIDED, Im2colConfig(8, 16, 9, 3, reg_o=2)),
+    "pairs of plain data": (replace(STEM, out_channels=48), Im2colConfig(0, 16, 11, 9, reg_o=2)),
+    "pairs in parts": (IMAGE, Im2colConfig(16, 16, 6, 33, parts=4, reg_o=2)),
+    "pairs of filled vectors": (
+        replace(IMAGE, out_channels=39),
+        Im2colConfig(32, 13, 5, 40, False, 16, reg_o=2),
+    ),
+    "more blocks in a tile than there are": (IMAGE, Im2colConfig(16, 16, 6, 33, reg_o=4)),
 }
 
 

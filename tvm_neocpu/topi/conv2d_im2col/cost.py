@@ -46,20 +46,24 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 
     def price(config: Im2colConfig, limit: float = math.inf, /) -> float:
         cut = (config.ic_bn == 0, config.oc_bn, config.oc_lanes, config.reg_n, config.tiles)
-        key = (*cut, config.parallel_oc, config.parts)
+        key = (*cut, config.parallel_oc, config.parts, config.reg_o)
         chunks = known.get(key)
         if chunks is None:
             chunks = known[key] = _chunks(Im2colGeometry(conv, config), cpu)
 
-        def of_tile(pixels: int) -> float:
-            tile = config.tile_channels, config.reg_n, pixels
+        def of_tile(pixels: int, blocks: int) -> float:
+            tile = config.tile_channels, config.reg_n, pixels, blocks
             size = (config.ic_bn, *tile, config.parts, chunks.asks)
             if size not in tiles:
-                tiles[size] = _tile_cycles(conv, config, pixels, chunks.asks, cpu)
+                tiles[size] = _tile_cycles(conv, config, pixels, blocks, chunks.asks, cpu)
             return tiles[size]
 
-        per_chunk = (chunks.tiles - 1) * of_tile(config.reg_n) + of_tile(chunks.last_tile)
-        cycles = chunks.count * per_chunk
+        def of_walk(blocks: int) -> float:
+            whole = (chunks.tiles - 1) * of_tile(config.reg_n, blocks)
+            return whole + of_tile(chunks.last_tile, blocks)
+
+        walk = (chunks.walks - 1) * of_walk(config.reg_o) + of_walk(chunks.last_blocks)
+        cycles = chunks.count * walk
         if is_above(limit, cycles, cpu):
             return math.inf
         if chunks.copied:
@@ -75,12 +79,15 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 class _Chunks:
     """What configs share that differ in ``ic_bn`` only; plain NCHW (0) has its own.
 
-    ``count`` chunks have ``tiles`` register tiles each, the last of ``last_tile`` pixels.
+    ``count`` chunks are walked ``walks`` times by ``tiles`` register tiles, the last of
+    ``last_tile`` pixels; the last walk is of ``last_blocks`` blocks of output channels.
     ``copied``: elements of columns, none where data are read in place. ``asks``: whether tiles
     prefetch pixels.
     """
 
     count: int
+    walks: int
+    last_blocks: int
     tiles: int
     last_tile: int
     copied: int
@@ -93,7 +100,9 @@ class _Chunks:
 def _chunks(geometry: Im2colGeometry, cpu: Cpu) -> _Chunks:
     copied = 0 if geometry.reads_in_place else geometry.computed_pixels * geometry.conv.taps
     return _Chunks(
-        geometry.row_chunks * geometry.out_blocks,
+        geometry.row_chunks,
+        geometry.walks,
+        geometry.last_blocks,
         geometry.chunk_tiles,
         geometry.last_tile,
         copied,
@@ -105,16 +114,16 @@ def _chunks(geometry: Im2colGeometry, cpu: Cpu) -> _Chunks:
 
 
 def _tile_cycles(
-    conv: ConvWorkload, config: Im2colConfig, pixels: int, asks: bool, cpu: Cpu
+    conv: ConvWorkload, config: Im2colConfig, pixels: int, blocks: int, asks: bool, cpu: Cpu
 ) -> float:
-    """Cycles of a register tile: its reduction, and the store.
+    """Cycles of a register tile of so many blocks of channels: its reduction, and the store.
 
     Between two parts of the reduction it is stored and loaded, and each part ends in a
     misprediction.
     """
     unit, block = cpu.unit(conv.types.accumulator), config.ic_bn or 1
-    vectors = unit.registers_of(config.tile_channels)
-    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
+    vectors = unit.registers_of(config.tile_channels) * blocks
+    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels * blocks)
     from_l2 = _streamed(conv, config, row_bytes, cpu)
     map_bytes = conv.in_bytes if asks else 0
     requests = requests_of_step(config.reg_n, vectors, conv.weight_bytes, map_bytes, unit)
@@ -150,9 +159,9 @@ def _copy_cycles(conv: ConvWorkload, config: Im2colConfig, whole_rows: bool, cpu
 
 
 def _traffic(geometry: Im2colGeometry, cpu: Cpu) -> Traffic:
-    """Every chunk walks the weights; every block of channels walks the chunk's columns again."""
+    """Every chunk walks the weights; every tile's channels walk the chunk's columns again."""
     conv, config = geometry.conv, geometry.config
-    blocks, row_chunks = geometry.out_blocks, geometry.row_chunks
+    blocks, row_chunks = geometry.walks, geometry.row_chunks
     in_bytes, out_bytes = float(conv.in_bytes), float(conv.out_bytes)
     weights = float(item_bytes(conv.types.weight) * math.prod(geometry.packed_shape))
     columns = geometry.column_bytes

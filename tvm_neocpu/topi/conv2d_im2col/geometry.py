@@ -24,8 +24,9 @@ class Im2colConfig:
 
     ``reg_n`` pixels are held in registers; a chunk covers ``tiles`` such tiles, or a few less where
     data are read in place. The reduction is cut into ``parts`` of equal length, and a chunk walks
-    all its tiles for one part before the next. ``ic_bn``, ``oc_bn``, ``parallel_oc`` and
-    ``oc_lanes`` are those of the direct template's ``ConvConfig``.
+    all its tiles for one part before the next. A tile computes ``reg_o`` blocks of output channels
+    side by side, the last tile those that are left: 13 blocks are 6 pairs and one. ``ic_bn``,
+    ``oc_bn``, ``parallel_oc`` and ``oc_lanes`` are those of the direct template's ``ConvConfig``.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc_im2col"
@@ -37,10 +38,11 @@ class Im2colConfig:
     parallel_oc: bool = False
     oc_lanes: int = 0
     parts: int = 1
+    reg_o: int = 1
 
     @property
     def tile_channels(self) -> int:
-        """Channels of a register tile: ``oc_bn`` and what fills its last vector."""
+        """Channels of a block in a register tile: ``oc_bn`` and what fills its last vector."""
         return self.oc_lanes or self.oc_bn
 
 
@@ -115,7 +117,7 @@ class Im2colGeometry:
     @property
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
-        return self.row_chunks * (self.out_blocks if self.config.parallel_oc else 1)
+        return self.row_chunks * (self.walks if self.config.parallel_oc else 1)
 
     @property
     def ic_bn(self) -> int:
@@ -131,6 +133,16 @@ class Im2colGeometry:
         return self.conv.out_channels // self.config.oc_bn
 
     @property
+    def walks(self) -> int:
+        """How often a chunk's columns are walked: once for ``reg_o`` blocks of output channels."""
+        return math.ceil(self.out_blocks / self.config.reg_o)
+
+    @property
+    def last_blocks(self) -> int:
+        """Blocks of output channels of the last walk."""
+        return self.out_blocks - (self.walks - 1) * self.config.reg_o
+
+    @property
     def reads_in_place(self) -> bool:
         """Whether the data is its own column matrix, and no chunk reads beyond its end."""
         return self.equal_chunks is not None
@@ -143,7 +155,7 @@ class Im2colGeometry:
 
     @property
     def walked_bytes(self) -> float:
-        """Bytes of columns that a core reads for a block of output channels, before the next."""
+        """Bytes of columns that a core reads for a tile's output channels, before the next."""
         if self.config.parallel_oc:
             return self.column_bytes * self.row_chunks
         return self.column_bytes / self.config.parts
@@ -162,7 +174,8 @@ class Im2colGeometry:
         Requests for what lies in L2 only cost (Zen 3, 1024x14x14->512, a quarter of the image in a
         chunk: 2259 us, 2187 without; all of it: 2184, 2260 without).
         """
-        panel = item_bytes(self.conv.types.weight) * self.conv.taps * self.config.tile_channels
+        channels = self.config.tile_channels * self.config.reg_o
+        panel = item_bytes(self.conv.types.weight) * self.conv.taps * channels
         walked = self.walked_bytes + panel / self.config.parts
         return self.reads_in_place and walked > L2_SHARE * cpu.l2
 
@@ -199,7 +212,7 @@ class Im2colGeometry:
 
 def misfit(conv: ConvWorkload, config: Im2colConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    if min(config.reg_n, config.tiles) < 1:
+    if min(config.reg_n, config.tiles, config.reg_o) < 1:
         return "its tiles are empty"
     wrong = misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes)
     if wrong is not None:
@@ -209,4 +222,6 @@ def misfit(conv: ConvWorkload, config: Im2colConfig) -> str | None:
         return "its reduction has no such parts"
     if steps % config.parts:
         return f"{config.parts} parts do not divide its reduction"
+    if config.parallel_oc and config.reg_o > 1:
+        return "its tiles of several blocks are not dealt out to cores"
     return None

@@ -29,6 +29,10 @@ MAX_TILES, NEARLY = 3, 1.2
 MIN_IC_BN = 4
 # Parts of a reduction, over those that make the weights of a part stay in L1.
 MAX_PARTS = 2
+# Blocks of output channels that share a register tile, at most. Four have 6 pixels: short runs of
+# an output and a residual, which lie in L3 (Emerald Rapids, 112x28x28->112 with a residual in
+# RegNet-Y: 165 us with four, 142 with two).
+MAX_BLOCKS = 3
 
 
 @lru_cache(maxsize=4096)
@@ -43,19 +47,24 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 def gain(conv: ConvWorkload, cpu: Cpu) -> float:
     """Cycles that the direct template's best register tile takes over those of the best flat one.
 
-    Both are cycles of a wanted pixel and a vector of channels, with the weights streamed from L2.
+    Both are cycles of a wanted pixel and channel, with the weights streamed from L2.
     """
     unit = cpu.unit(conv.types.accumulator)
-    counts = {unit.registers_of(lanes or block) for block, lanes in wide_blocks(conv, cpu)}
+    # By vectors of a block: the channels of the block that they fill best.
+    fullest: dict[int, int] = {}
+    for block, lanes in wide_blocks(conv, cpu):
+        vectors = unit.registers_of(lanes or block)
+        fullest[vectors] = max(block, fullest.get(vectors, 0))
     direct = min(
-        _step_cycles(m * n, vectors, conv, cpu) / (m * n * vectors) * overhang(conv, m, n)
-        for vectors, (m, n) in product(counts, register_tiles(conv, cpu))
+        _step_cycles(m * n, vectors, conv, cpu) / (m * n * block) * overhang(conv, m, n)
+        for (vectors, block), (m, n) in product(fullest.items(), register_tiles(conv, cpu))
         if unit.holds_tile(m * n, vectors) or m * n == 1
     )
     flat = min(
-        _cycles_a_pixel(conv, n, vectors, cpu) / vectors
-        for vectors in counts
-        for n in pixel_tiles(conv, vectors, cpu)
+        _cycles_of_channel(conv, n, vectors, block, reg_o, cpu)
+        for vectors, block in fullest.items()
+        for reg_o in blocks_of_tile(conv, block, cpu)
+        for n in pixel_tiles(conv, vectors * reg_o, cpu)
     )
     return direct / flat
 
@@ -69,6 +78,17 @@ def wide_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
 def _step_cycles(pixels: int, vectors: int, conv: ConvWorkload, cpu: Cpu) -> float:
     streamed = cpu.isa.vector_bits / 8 * vectors
     return tile_step_cycles(pixels, vectors, cpu, cpu.unit(conv.types.accumulator), streamed)
+
+
+def _cycles_of_channel(
+    conv: ConvWorkload, reg_n: int, vectors: int, block: int, reg_o: int, cpu: Cpu
+) -> float:
+    """Of a wanted pixel, in tiles of ``reg_o`` blocks of channels; the last may be of fewer."""
+    whole, rest = divmod(conv.out_channels // block, reg_o)
+    cycles = whole * _cycles_a_pixel(conv, reg_n, vectors * reg_o, cpu)
+    if rest:
+        cycles += _cycles_a_pixel(conv, reg_n, vectors * rest, cpu)
+    return cycles / conv.out_channels
 
 
 def _cycles_a_pixel(conv: ConvWorkload, reg_n: int, vectors: int, cpu: Cpu) -> float:
@@ -90,13 +110,28 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[Im2colConfig, ...]:
     blocks = in_blocks(conv)
     blocks = tuple(block for block in blocks if block == 0 or block >= MIN_IC_BN) or blocks
     return tuple(
-        Im2colConfig(ic_bn, oc_bn, reg_n, tiles, parallel_oc, oc_lanes, parts)
+        Im2colConfig(ic_bn, oc_bn, reg_n, tiles, parallel_oc, oc_lanes, parts, reg_o)
         for oc_bn, oc_lanes in wide_blocks(conv, cpu)
-        for reg_n in pixel_tiles(conv, unit.registers_of(oc_lanes or oc_bn), cpu)
+        for reg_o in blocks_of_tile(conv, oc_bn, cpu)
+        for reg_n in pixel_tiles(conv, unit.registers_of(oc_lanes or oc_bn) * reg_o, cpu)
         for ic_bn in blocks
-        for parts in reduction_parts(conv, ic_bn, oc_lanes or oc_bn, cpu)
+        for parts in reduction_parts(conv, ic_bn, (oc_lanes or oc_bn) * reg_o, cpu)
         for tiles, parallel_oc in chunkings(conv, ic_bn, reg_n, cpu, parts)
+        if reg_o == 1 or not parallel_oc
     )
+
+
+def blocks_of_tile(conv: ConvWorkload, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:
+    """How many blocks of output channels a register tile computes: one, or a few.
+
+    Several where no block is wider than a vector, as of 208 channels, 13 vectors of 16: a tile of
+    one vector loads a pixel for every product, one of two vectors for every other product.
+    """
+    unit = cpu.unit(conv.types.accumulator)
+    whole = (block for block, lanes in wide_blocks(conv, cpu) if lanes == 0)
+    if oc_bn != unit.lanes or max(whole) > oc_bn:
+        return (1,)
+    return tuple(range(1, min(MAX_BLOCKS, conv.out_channels // oc_bn) + 1))
 
 
 def reduction_parts(conv: ConvWorkload, ic_bn: int, channels: int, cpu: Cpu) -> tuple[int, ...]:

@@ -166,11 +166,12 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     if config.parts > 1:
         walk_part_by_part(sch, chunk, reduction[0])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, unit, pixels=1)
+    steps.unroll_and_vectorize(sch, output, unit, pixels=1 + (config.reg_o > 1))
     prefetch_next_panel(sch, reduction[-1])
     if geometry.asks_for_pixels(cpu):
         prefetch_next_run(sch, reduction[-1])
-    keep_rolled(sch, reduction[-1], config.reg_n, unit.registers_of(config.oc_bn), unit)
+    vectors = unit.registers_of(config.oc_bn) * config.reg_o
+    keep_rolled(sch, reduction[-1], config.reg_n, vectors, unit)
     steps.hold_tile_in_registers(sch, product, reduction[0], unit)
     place_columns(sch, chunk, conv, config, cpu.unit(conv.types.data))
     return output
@@ -187,17 +188,21 @@ def tile_pixels(
 ) -> tuple[LoopRV, LoopRV, list[LoopRV]]:
     """Returns the parallel loop, the loop over tiles, the reduction loops.
 
-    # for o, f, c, tap, ici  ->  parallel q: for o, t: for tap, ici: for row, i, c
+    # for o, f, c, tap, ici  ->  parallel q: for o, t: for tap, ici: for i, b, c
 
-    A tile is one row of pixels, as :func:`steps.hold_tile_in_registers` expects it. A narrower one
-    at the end becomes a loop nest of its own: 196 pixels are 32 tiles of 6 and one of 4.
+    A tile is a row of pixels for each of its blocks of output channels, as
+    :func:`steps.hold_tile_in_registers` expects it. A narrower one at the end becomes a loop nest
+    of its own: 196 pixels are 32 tiles of 6 and one of 4, 13 blocks are 6 tiles of 2 and one of 1.
     """
     config = geometry.config
     o, f, c, *reduction = sch.get_loops(product)
+    o, b = steps.split_off(sch, o, config.reg_o)
     q, f = steps.split_off(sch, f, geometry.chunk_pixels)
-    t, row, i = sch.split(f, [None, 1, config.reg_n], preserve_unit_iters=True)
+    t, i = steps.split_off(sch, f, config.reg_n)
     order = (o, q) if config.parallel_oc else (q, o)
-    sch.reorder(*order, t, *reduction, row, i, c)
+    sch.reorder(*order, t, *reduction, i, b, c)
+    if geometry.last_blocks < config.reg_o:
+        cut_at_borders(sch, o)
     if geometry.last_tile < config.reg_n:
         cut_at_borders(sch, t)
     return steps.parallel_fused(sch, *order[: 1 + config.parallel_oc]), t, reduction

@@ -166,8 +166,8 @@ def _walk_of(
     read = weight_read(update)
     if read is None or buffer_bytes(read.source) < MIN_PREFETCHED_BYTES:
         return None
-    around = (*loops, *loops_of(loops[-1].body))
-    weight, axes = read.source, _bound_axes(update, read, around)
+    inside_step = loops_of(loops[-1].body)
+    weight, axes = read.source, _bound_axes(update, read, (*loops, *inside_step))
     if axes is None:
         return None
     panel_index, walked = axes
@@ -178,28 +178,30 @@ def _walk_of(
     panels = [
         at for at, loop in enumerate(loops) if any(uses(i, loop.loop_var) for i in panel_index)
     ]
-    # The panels that passes of one tile walk lie side by side: they count as one, of its block.
+    # The panels that passes of one tile walk, or each step of it, lie side by side: they count as
+    # one, of its block.
     passes = [loops[panels.pop()]] if in_passes else []
+    at_once = [loop for loop in inside_step if any(uses(i, loop.loop_var) for i in panel_index)]
     inside = loops[max(panels, default=-1) + 1 :]
     known = walked.union(loop.loop_var for loop in passes)
     tile, tiles = position([loop for loop in inside if loop.loop_var not in known])
-    first, blocks = _without_passes(panel_index, passes)
+    first, blocks = _first_of(panel_index, [*passes, *at_once])
     for chunk, chunks in filter(None, map(_shared_by, blocks)):
         tile, tiles = chunk * tiles + tile, chunks * tiles
     shape = [int(extent) for extent in weight.shape]
     panel_bytes = prod(shape[len(panel_index) :]) * item_bytes(str(weight.dtype))
-    panel_bytes *= prod(int(loop.extent) for loop in passes)
+    panel_bytes *= prod(int(loop.extent) for loop in (*passes, *at_once))
     step, count = position([*passes, *steps])
     last = inner.loop_var, int(inner.extent)
     return _Walk(weight, first, panel_bytes, tile, tiles, step, count, *last, ahead, most)
 
 
-def _without_passes(
-    panel_index: tuple[Expr, ...], passes: list[For]
+def _first_of(
+    panel_index: tuple[Expr, ...], over_panels: list[For]
 ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The index of the first pass's panel, and that of the block: ``(2 * o, o)`` of 2 * o + co."""
+    """The index of a tile's first panel, and that of its block: ``(2 * o, o)`` of 2 * o + co."""
     first, blocks = list(panel_index), list(panel_index)
-    for loop in passes:
+    for loop in over_panels:
         var, count = loop.loop_var, loop.extent
         for at, index in enumerate(first):
             if uses(index, var):
