@@ -88,8 +88,7 @@ class Implementation:
     weights that are only rounded, at most. ``weight_scales(workload)``: the smallest and the
     largest of what it stores over the weights. ``takes_prologue``: its schedule finds a place for
     data that are computed, not stored (:mod:`.schedule.prologue`). ``copies_apart(workload,
-    config)``: that place is a pass of its own, which data that are stored do not need.
-    ``cuts_loops(workload, config)``: it marks loops over stored data for TVM to cut. ``classic``
+    config)``: that place is a pass of its own, which data that are stored do not need. ``classic``
     are the knobs under which AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of
     older logs into today's. ``settings()`` is what the environment says of its space.
     ``label(workload, config)`` is what people call it.
@@ -117,7 +116,6 @@ class Implementation:
     weight_scales: Callable[[Any], tuple[float, float]] = lambda workload: (1.0, 1.0)
     takes_prologue: bool = False
     copies_apart: Callable[[Any, Any], bool] = lambda workload, config: False
-    cuts_loops: Callable[[Any, Any], bool] = lambda workload, config: False
     classic: tuple[ClassicKnob, ...] = ()
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda knobs: knobs
     settings: Callable[[], Hashable] = lambda: None

@@ -12,13 +12,10 @@ from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
-from tvm_neocpu.topi.image.depth import ROWS, WINDOWS
 from tvm_neocpu.topi.schedule.generic import schedule_behind, schedule_generic
-from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
-from tvm_neocpu.topi.schedule.steps import find_block
+from tvm_neocpu.topi.schedule.prologue import inline_prologue
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.table import implementation_of, types_of
-from tvm_neocpu.topi.tir.functions.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
 from tvm_neocpu.topi.tir.tiles.forget_locals import forget_locals
 
@@ -87,11 +84,6 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
     try:
         sch = UncheckedSchedule(func)
         anchor = anchor_of(sch)
-        if anchor is not None and _cuts_loops(sch, anchor):
-            narrow = narrow_indices(func)
-            if narrow is not func:
-                sch = UncheckedSchedule(narrow)
-                anchor = anchor_of(sch)
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)
         return None
@@ -103,17 +95,6 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
         _LOG.debug("left unscheduled: %s", error)
         return None
     return _with_attrs(sch.mod["main"], func), GENERIC_REWRITES
-
-
-def _cuts_loops(sch: Schedule, anchor: Anchor) -> bool:
-    """Whether hints to cut loops need indices of 32 bits.
-
-    TVM's narrowing breaks a convolution's loops where a prologue or blocks without vectors precede
-    them, so that all others keep their indices.
-    """
-    if not implementation_of(anchor.config).cuts_loops(anchor.workload, anchor.config):
-        return False
-    return all(find_block(sch, name) is None for name in (PROLOGUE, ROWS, WINDOWS))
 
 
 def _with_attrs(scheduled: tirx.PrimFunc, func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -44,6 +44,15 @@ def test_of_several_chunks_in_place_none_ends_in_a_narrower_tile() -> None:
                 assert found.last_tile == reg_n and not found.overhangs
 
 
+def test_the_last_walk_is_of_the_blocks_that_are_left() -> None:
+    image = replace(PIXELS, out_channels=208)
+    for reg_o, expected in ((1, (13, 1)), (2, (7, 1)), (3, (5, 1)), (4, (4, 1)), (5, (3, 3))):
+        geometry = Im2colGeometry(image, Im2colConfig(16, 16, 4, 2, reg_o=reg_o))
+        assert (geometry.walks, geometry.last_blocks) == expected
+        assert geometry.chunks == geometry.row_chunks
+        assert geometry.packed_shape[0] == 13
+
+
 def test_pixels_that_no_count_near_divides_are_copied() -> None:
     image = replace(PIXELS, batch=1, height=7, width=7)
     assert Im2colGeometry(image, Im2colConfig(16, 48, 5, 10)).reads_in_place
@@ -118,6 +127,8 @@ def test_columns_take_the_bytes_of_their_type() -> None:
         (Im2colConfig(16, 24, 7, oc_lanes=16), "16 lanes are fewer than oc_bn"),
         (Im2colConfig(16, 48, 0), "tiles are empty"),
         (Im2colConfig(16, 48, 7, 0), "tiles are empty"),
+        (Im2colConfig(16, 16, 7, reg_o=0), "tiles are empty"),
+        (Im2colConfig(16, 16, 7, 2, True, reg_o=2), "tiles of several blocks are not dealt out"),
     ],
 )
 def test_configs_that_do_not_fit(config: Im2colConfig, reason: str) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from tvm_neocpu.core.machine.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_im2col.cost import pricing
 from tvm_neocpu.topi.conv2d_im2col.space import (
     accepts,
+    blocks_of_tile,
     chunkings,
     gain,
     pixel_tiles,
@@ -54,6 +56,35 @@ def test_spaces_stay_small() -> None:
 def test_a_register_tile_wastes_no_pixel_where_it_can() -> None:
     assert pixel_tiles(PIXELS, 2, SKYLAKE)[0] == 8
     assert pixel_tiles(replace(PIXELS, batch=26), 2, SKYLAKE)[0] == 13
+
+
+@pytest.mark.parametrize(
+    ("channels", "oc_bn", "expected"),
+    [
+        pytest.param(208, 16, (1, 2, 3), id="13 vectors"),
+        pytest.param(80, 16, (1, 2, 3), id="5 vectors"),
+        pytest.param(208, 13, (1,), id="a block that is no vector"),
+        pytest.param(96, 16, (1,), id="6 vectors: blocks of two and three"),
+        pytest.param(16, 16, (1,), id="one vector"),
+        pytest.param(39, 39, (1,), id="filled vectors"),
+    ],
+)
+def test_tiles_of_several_blocks_where_no_block_is_wide(
+    channels: int, oc_bn: int, expected: tuple[int, ...]
+) -> None:
+    conv = ConvWorkload(1, 64, 14, 14, channels, (1, 1))
+    assert blocks_of_tile(conv, oc_bn, SKYLAKE) == expected
+
+
+def test_they_are_what_takes_13_vectors_and_no_core_shares_them() -> None:
+    """A tile of one vector loads a pixel for each product, on two threads as on one."""
+    conv = ConvWorkload(1, 208, 14, 14, 208, (1, 1))
+    for cores in (1, 2):
+        cpu = replace(SKYLAKE, cores=cores)
+        assert accepts(conv, cpu)
+        best = min(space(conv, cpu), key=pricing(conv, cpu))
+        assert best.reg_o > 1 and best.oc_bn == 16
+    assert not any(config.parallel_oc for config in space(conv, SKYLAKE) if config.reg_o > 1)
 
 
 def test_chunks_of_plain_data_are_whole_rows() -> None:

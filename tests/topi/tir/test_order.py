@@ -12,6 +12,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_direct.template import compute, packed_shape
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
+from tvm_neocpu.topi.tir.functions.cut_loops import narrow_indices
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
@@ -53,7 +54,7 @@ def test_no_mark_is_left() -> None:
 
 
 def test_the_last_rewrites_are_those_that_no_schedule_reads() -> None:
-    assert TEMPLATE_REWRITES[-2:] == (forget_locals, parts_by_address)
+    assert TEMPLATE_REWRITES[-3:] == (forget_locals, parts_by_address, narrow_indices)
     assert GENERIC_REWRITES[-1] is forget_locals
     for rewrites in (TEMPLATE_REWRITES, GENERIC_REWRITES):
         assert rewrites.count(forget_locals) == 1

@@ -40,6 +40,5 @@ BATCH_MATMUL_PACK = Implementation(
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
     types=(FP32, uniform("float64")),
-    cuts_loops=lambda workload, config: True,
     label=lambda product, config: "matmul",
 )

@@ -32,8 +32,8 @@ from tvm_neocpu.topi.gemm.schedule import (
     unflat_index,
 )
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import LOOP_PARTITION_HINT, cut_at_borders
 from tvm_neocpu.topi.schedule.transpose import mark, side_of
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
 
 ROWS, TURNED, PANELS = "matmul_rows", "matmul_turned", "matmul_panels"
@@ -158,13 +158,13 @@ def place_panels(sch: Schedule, block: LoopRV | None, geometry: MatmulGeometry, 
     else:
         b, o, k, _ = sch.get_loops(panels)
         if geometry.tiles.is_filled and geometry.tiles.blocks > 1:
-            sch.annotate(o, LOOP_PARTITION_HINT, 1)
+            cut_loop(sch, o)
         pieces, k = sch.split(k, [pieces_of(product, cpu), None], preserve_unit_iters=True)
         sch.reorder(b, pieces, o, k)
         steps.parallel_fused(sch, b, pieces)
     c = sch.get_loops(panels)[-1]
     if geometry.tiles.is_filled:
-        cut_at_borders(sch, c)
+        cut_loop(sch, c)
     elif product.reads_right_along_rows or product.turns_right:
         steps.vectorize_lanes(sch, c, cpu.unit(product.types.weight))
 

@@ -201,6 +201,14 @@ def _halo(geometry: DirectGeometry) -> float:
     return (rows + conv.kernel[0] - conv.stride[0]) / rows
 
 
+def _copied_at_once(geometry: DirectGeometry) -> float:
+    """Bytes of a padded copy that is used before the next one takes its place."""
+    if geometry.config.parallel_oc and not geometry.pads_by_block:
+        return 0.0  # a pass over the image
+    copies = geometry.conv.batch * geometry.row_chunks
+    return geometry.image_bytes / copies / (geometry.out_blocks if geometry.pads_by_block else 1)
+
+
 def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     """A tile walks the weights of its channel block; they stay in L1 only if they fit.
 
@@ -235,6 +243,9 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     from_l3 = (
         weight_bytes * max(l2_passes_weights, weight_copies) + far_in * l2_passes_input + far_out
     )
+    if geometry.is_padded and 2 * _copied_at_once(geometry) > share:
+        # Each copy takes the place of lines that its source has evicted, and is evicted.
+        from_l3 += 2 * image_bytes * _halo(geometry)
     resident = resident_in_l3(far_in + far_out + weight_bytes, cpu)
     maps = 0.0 if resident else far_in + far_out
     prefetched = prefetched_bytes(weight_bytes)

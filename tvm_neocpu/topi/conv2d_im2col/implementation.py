@@ -21,6 +21,5 @@ IM2COL = Implementation(
     misfit=geometry.misfit,
     types=(FP32, uniform("float64")),
     takes_prologue=True,
-    cuts_loops=lambda conv, config: geometry.Im2colGeometry(conv, config).reads_in_place,
     label=lambda conv, config: "im2col",
 )

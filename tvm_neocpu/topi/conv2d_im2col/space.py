@@ -29,9 +29,9 @@ MAX_TILES, NEARLY = 3, 1.2
 MIN_IC_BN = 4
 # Parts of a reduction, over those that make the weights of a part stay in L1.
 MAX_PARTS = 2
-# Blocks of output channels that share a register tile, at most. Four have 6 pixels: short runs of
-# an output and a residual, which lie in L3 (Emerald Rapids, 112x28x28->112 with a residual in
-# RegNet-Y: 165 us with four, 142 with two).
+# Blocks of output channels that share a register tile, at most. Four gain nothing over three
+# (Emerald Rapids, in RegNet-Y: 112x28x28->112 with a residual 135 us with 4 x 6, 136 with 3 x 9
+# accumulators, 141 with 2 x 14).
 MAX_BLOCKS = 3
 
 

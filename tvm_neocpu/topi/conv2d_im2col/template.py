@@ -22,8 +22,8 @@ from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import is_computed, take_parts
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
@@ -202,9 +202,9 @@ def tile_pixels(
     order = (o, q) if config.parallel_oc else (q, o)
     sch.reorder(*order, t, *reduction, i, b, c)
     if geometry.last_blocks < config.reg_o:
-        cut_at_borders(sch, o)
+        cut_loop(sch, o)
     if geometry.last_tile < config.reg_n:
-        cut_at_borders(sch, t)
+        cut_loop(sch, t)
     return steps.parallel_fused(sch, *order[: 1 + config.parallel_oc]), t, reduction
 
 
@@ -228,7 +228,7 @@ def place_columns(
         take_parts(sch, pad)
         *rows, phase, x = sch.get_loops(pad)
         steps.unroll_all(sch, phase)
-        cut_at_borders(sch, x)
+        cut_loop(sch, x)
         steps.parallel_fused(sch, *rows)
     columns = steps.find_block(sch, COLUMNS)
     if columns is None:

@@ -30,7 +30,8 @@ from tvm_neocpu.topi.conv2d_integer.geometry import (
 )
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import cut_at_borders, inside_or, place_padding
+from tvm_neocpu.topi.schedule.pad import inside_or, place_padding
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 
 COPY = "conv2d_words"
 # The packed weight, or what finds its elements.
@@ -129,7 +130,7 @@ def place_copy(sch: Schedule, loop: LoopRV | None, geometry: IntegerGeometry, cp
     else:
         steps.parallel_fused(sch, *sch.get_loops(copy)[:-2])
     *_, cols, channels = sch.get_loops(copy)
-    cut_at_borders(sch, cols)
+    cut_loop(sch, cols)
     steps.unroll_all(sch, channels)
 
 

@@ -29,7 +29,8 @@ from tvm_neocpu.topi.conv2d_integer_rows.geometry import (
 )
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import cut_at_borders, inside_or
+from tvm_neocpu.topi.schedule.pad import inside_or
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 
 COPY = "conv2d_rows"
 
@@ -105,7 +106,7 @@ def place_rows(sch: Schedule, loop: LoopRV | None, geometry: ImageRowsGeometry) 
     else:
         steps.parallel_fused(sch, *sch.get_loops(copy)[:-1])
     cols, channels = steps.split_off(sch, sch.get_loops(copy)[-1], geometry.conv.in_channels)
-    cut_at_borders(sch, cols)
+    cut_loop(sch, cols)
     steps.unroll_all(sch, channels)
 
 

@@ -27,7 +27,6 @@ WINOGRAD = Implementation(
     cost=cost.predict_seconds,
     pricing=cost.pricing,
     misfit=misfit.misfit,
-    cuts_loops=lambda conv, config: geometry.WinogradGeometry(conv, config).ends_narrower,
     forbids=space.forbids,
     # In bf16 F(4x4, 3x3) would lose too much; smaller tiles have a template of their own.
     types=(FP32, FP16_WEIGHTS),

@@ -26,12 +26,8 @@ from tvm_neocpu.topi.conv2d_winograd.definition import (
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.math.half_precision import widened
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import (
-    cut_at_borders,
-    finds_images_in,
-    inline_padding,
-    place_padding,
-)
+from tvm_neocpu.topi.schedule.pad import finds_images_in, inline_padding, place_padding
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 from tvm_neocpu.topi.tir.functions.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch.prefetch_weights import prefetch_next_panel
 from tvm_neocpu.topi.tir.tiles.drop_tiles import drop_unneeded
@@ -158,7 +154,7 @@ def block_product(
     outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
     sch.reorder(*outer, ico, ici, *inner, c)
     if geometry.ends_narrower:
-        cut_at_borders(sch, outer[-1])
+        cut_loop(sch, outer[-1])
     write = sch.cache_write(product, 0, steps.LOCAL)
     steps.spread_over_sets(sch, write, 3, unit)
     sch.reverse_compute_at(write, outer[-1], preserve_unit_loops=True)

@@ -22,7 +22,6 @@ BF16_WINOGRAD = Implementation(
     cost=cost.predict_seconds,
     pricing=cost.pricing,
     misfit=geometry.misfit,
-    cuts_loops=lambda conv, config: geometry.Bf16WinogradGeometry(conv, config).ends_narrower,
     forbids=space.forbids,
     types=(BF16_WEIGHTS,),
     rounds_data=True,

@@ -22,7 +22,6 @@ INTEGER_WINOGRAD = Implementation(
     cost=cost.predict_seconds,
     pricing=cost.pricing,
     misfit=geometry.misfit,
-    cuts_loops=lambda conv, config: geometry.IntegerWinogradGeometry(conv, config).ends_narrower,
     forbids=space.forbids,
     types=(U8S8,),
     packed_types=PACKED_TYPES,

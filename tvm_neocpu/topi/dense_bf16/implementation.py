@@ -21,7 +21,6 @@ DENSE_BF16 = Implementation(
     misfit=geometry.misfit,
     types=(BF16_WEIGHTS,),
     rounds_data=True,
-    cuts_loops=lambda workload, config: True,
     packed_types={"bfloat16": WORD_TYPE},
     label=lambda dense, config: "bf16 gemm",
 )

@@ -21,6 +21,5 @@ DENSE_GEMM = Implementation(
     misfit=geometry.misfit,
     types=(FP32, uniform("float64"), *HALF_WEIGHTS),
     packed_types=PACKED_TYPES,
-    cuts_loops=lambda workload, config: True,
     label=lambda dense, config: "gemm",
 )

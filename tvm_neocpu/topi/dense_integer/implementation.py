@@ -20,7 +20,6 @@ DENSE_INTEGER = Implementation(
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
     types=INTEGER_PRODUCTS,
-    cuts_loops=lambda workload, config: True,
     packed_types=PACKED_TYPES,
     label=lambda dense, config: "integer gemm",
 )

@@ -15,7 +15,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.topi.gemm.tiles import Tiles
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import LOOP_PARTITION_HINT
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 
 
 def flat_index(index: Sequence[tirx.Expr], shape: Sequence[int]) -> tirx.Expr | int:
@@ -101,7 +101,7 @@ def store_tile(
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     if tiles.is_filled and tiles.blocks > 1:
-        sch.annotate(blocks, LOOP_PARTITION_HINT, 1)
+        cut_loop(sch, blocks)
 
 
 def copied_rows(

@@ -10,6 +10,7 @@ from tvm_neocpu.core.machine.cpu import VectorUnit
 from tvm_neocpu.topi.image.depth import finds_images
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, is_computed, take_parts
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop
 from tvm_neocpu.topi.tir.tiles.parts_by_address import copy_by_address
 
 # (top, left, bottom, right).
@@ -18,8 +19,6 @@ Padding = tuple[int, int, int, int]
 PLAIN_RANK = 4
 # Marks the stage that pads a volume's images.
 IMAGES_KEY = "neocpu.images"
-# s_tir::attr::pragma_loop_partition_hint
-LOOP_PARTITION_HINT = "pragma_loop_partition_hint"
 
 
 def pad_spatial(
@@ -115,7 +114,7 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
         return
     *_, lanes = loops = sch.get_loops(pad)
     if rank == PLAIN_RANK:
-        cut_at_borders(sch, lanes)
+        cut_loop(sch, lanes)  # where the image begins and ends: LLVM vectorises in between
         return
     if parts > 1:
         copy_by_address(sch, loops[1 - rank])
@@ -132,11 +131,3 @@ def inline_padding(sch: Schedule, name: str) -> None:
     pad = steps.find_block(sch, name)
     if pad is not None and not has_parts(sch, pad):
         sch.compute_inline(pad)
-
-
-def cut_at_borders(sch: Schedule, cols: LoopRV) -> None:
-    """Cut a loop over plain columns where the image begins and ends: LLVM vectorises in between.
-
-    # for x: y[x] = x in image ? data[x - 3] : 0  ->  for x: 0; for x: data[x - 3]; for x: 0
-    """
-    sch.annotate(cols, LOOP_PARTITION_HINT, 1)

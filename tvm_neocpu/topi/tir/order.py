@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tvm import tirx
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.topi.tir.functions.cut_loops import narrow_indices
 from tvm_neocpu.topi.tir.functions.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.instructions.plant_bf16 import plant_bf16
@@ -64,8 +65,10 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # It turns blocks into what no ``Schedule`` reads any more, and clears what the outlined parts
     # allocate.
     forget_locals,
-    # Last: what it allocates need not be cleared, and TVM's passes before it see fewer statements.
+    # What it allocates need not be cleared, and TVM's passes before it see fewer statements.
     parts_by_address,
+    # Last: nobody else expects indices of two widths.
+    narrow_indices,
 )
 
 # What the general rule scheduled: nothing is marked for prefetching, and serial loops are too short
@@ -82,7 +85,7 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
 
 # A layer inside a fused group: what it reads and writes stays in the caches, so that nothing asks
 # for it, and the marks for requests go. Tiles are dropped before anything looks at loops; once more
-# is nothing.
+# is nothing. Indices stay as wide as those of the group, whose loops run around the layer.
 MEMBER_REWRITES: tuple[Rewrite, ...] = (
     drop_tiles,
     keep_padding,

@@ -15,6 +15,7 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
@@ -108,6 +109,29 @@ def test_while_a_panel_is_multiplied_every_line_of_the_next_is_requested(
         assert offsets >= set(range(0, panel_bytes, CPU.line))
         # Rounding asks for some more, but for no second panel.
         assert max(offsets) < 2 * panel_bytes
+
+
+@pytest.mark.parametrize(
+    "channels", [pytest.param(192, id="pairs"), pytest.param(208, id="one left")]
+)
+def test_a_tile_of_several_panels_asks_for_those_of_the_next_tile(channels: int) -> None:
+    """Two panels of 256 lines lie side by side, and count as one."""
+    conv = ConvWorkload(1, 256, 14, 14, channels, (1, 1))
+    func = kernel(conv, Im2colConfig(16, 16, 14, 14, reg_o=2), CPU)
+    ((loops, body),) = planted(func)
+    (element,) = requests(body)
+    names = [loop.loop_var.name for loop in loops]
+    code = compile(", ".join(f"({index})" for index in element.indices), "indices", "eval")
+    asked: dict[int, set[int]] = {}
+    for values in product(*(range(int(loop.extent)) for loop in loops)):
+        step = dict(zip(names, values, strict=True))
+        panel, *inside, lane = eval(code, {}, step)
+        assert inside == [0, 0]
+        asked.setdefault(step["o_0"], set()).add(256 * panel + lane // 16)
+    assert len(asked) == -(-channels // 32)
+    for pair, lines in asked.items():
+        first = 512 * (pair + 1)
+        assert set(range(first, first + 512)) <= lines <= set(range(first, first + 1024))
 
 
 def test_small_weights_stay_in_the_cache_anyway() -> None:

@@ -30,7 +30,7 @@ PAIRS: list[tuple[Workload, Config]] = [
     (CONV, ConvConfig(0, 32, 14, oc_lanes=48)),
     (CONV, WinogradConfig(16, 16, 4, 7, parallel_oc=True)),
     (CONV, Im2colConfig(16, 16, 7)),
-    (CONV, Im2colConfig(16, 16, 7, parts=3)),
+    (CONV, Im2colConfig(16, 16, 7, parts=3, reg_o=2)),
     (DEPTHWISE, DepthwiseConfig(16, 32, 7, oh_bn=4)),
     (DEPTHWISE, DepthwiseConfig(16, 32, 7, reg_c=8)),
     (DENSE, DenseConfig(16, unroll_k=8)),

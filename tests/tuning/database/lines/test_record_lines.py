@@ -90,9 +90,9 @@ def configs_of(workload) -> st.SearchStrategy:
     tiles = st.sampled_from(TILES)
     winograd = st.builds(WinogradConfig, reads, writes, tiles, counts, counts, counts, flags)
     parts = blocks_of(workload.kernel[0] * workload.kernel[1])
-    im2col = st.builds(Im2colConfig, reads, writes, counts, counts, flags, lanes, parts)
-    # F(6, 5) has more points than there are.
-    return direct | im2col | winograd.filter(lambda config: fits(workload, config))
+    im2col = st.builds(Im2colConfig, reads, writes, counts, counts, flags, lanes, parts, counts)
+    # F(6, 5) has more points than there are; tiles of several blocks are one core's.
+    return direct | (im2col | winograd).filter(lambda config: fits(workload, config))
 
 
 def fits(workload, config) -> bool:

@@ -1,0 +1,69 @@
+"""Indices of 32 bits: loops of 64 lose the hints that TVM cuts them by."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import s_tir, te, tirx
+from tvm.s_tir import Schedule
+from tvm_ffi import structural_equal
+
+from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop, narrow_indices
+from tvm_neocpu.topi.tir.loops.rewrite_loops import run_passes
+
+CPU = Cpu("skylake-avx512", AVX512, cores=1)
+
+
+def shifted(extent: tirx.Expr | int, cuts: bool = True, dtype: str = "float32") -> tirx.PrimFunc:
+    """y[x] = x > 2 ? a[x - 3] : 0, whose loop is marked to be cut."""
+    a = te.placeholder([extent], dtype, "a")
+    zero = tirx.const(0, dtype)
+    y = te.compute([extent], lambda x: tirx.if_then_else(x > 2, a[x - 3], zero), name="y")
+    sch = Schedule(te.create_prim_func([a, y]))
+    if cuts:
+        cut_loop(sch, sch.get_loops(sch.get_sblock("y"))[0])
+    return sch.mod["main"]
+
+
+def wide(extent: int) -> tirx.IntImm:
+    return tirx.IntImm("int64", extent)
+
+
+def is_cut(func: tirx.PrimFunc) -> bool:
+    """Whether TVM's own lowering makes several loops of the one."""
+    passes = [
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.NarrowDataType(32),
+        s_tir.transform.LoopPartition(),
+    ]
+    return run_passes(func, *passes).script().count("for ") > 1
+
+
+def test_a_loop_of_64_bits_is_not_cut_by_tvm_and_one_of_32_bits_is() -> None:
+    """Where the first fails TVM has learnt it, and this rewrite may go."""
+    assert not is_cut(shifted(wide(50)))
+    assert is_cut(shifted(50))
+
+
+def test_a_marked_loop_of_64_bits_is_cut() -> None:
+    func = shifted(wide(50))
+    narrow = narrow_indices(func, CPU)
+    assert is_cut(narrow) and "int64" not in narrow.script()
+    assert narrow.attrs == func.attrs
+    assert structural_equal(narrow, shifted(50))
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        pytest.param(shifted(50), id="32 bits"),
+        pytest.param(shifted(wide(50), cuts=False), id="no mark"),
+        pytest.param(shifted(tirx.Var("n", "int64")), id="an extent that is not known"),
+        pytest.param(shifted(wide(2**31)), id="too many elements"),
+        pytest.param(shifted(wide(50), dtype="int64"), id="values of 64 bits"),
+    ],
+)
+def test_other_functions_stay(func: tirx.PrimFunc) -> None:
+    assert narrow_indices(func, CPU).same_as(func)

@@ -1,0 +1,68 @@
+"""Loops that TVM cuts where a test begins or ends to hold, so that no vector stands under a test.
+
+    for x: y[x] = x in image ? data[x - 3] : 0   ->   for x: 0; for x: data[x - 3]; for x: 0
+
+TVM cuts marked loops while it lowers. Shapes of Relax are of 64 bits, and so are the loops over
+them. TVM narrows them first, by variables of its own: the mark then names a variable that is no
+more, and the loop stays whole. So a function in which a loop is marked has indices of 32 bits. That
+is the last rewrite: what is narrow before it is scheduled breaks a convolution's loops where a
+prologue precedes them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.tirx import Buffer, BufferType, For
+
+from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.topi.tir.functions.memory_params import are_constant
+from tvm_neocpu.topi.tir.loops.affine import contains
+
+# s_tir::attr::pragma_loop_partition_hint
+CUT_KEY = "pragma_loop_partition_hint"
+# The elements that an index of 32 bits reaches.
+MAX_ELEMENTS = 2**31
+WIDE = "int64"
+
+
+def cut_loop(sch: Schedule, loop: LoopRV) -> None:
+    """Mark a loop to be cut; :func:`narrow_indices` keeps the mark alive once all is scheduled."""
+    sch.annotate(loop, CUT_KEY, 1)
+
+
+def narrow_indices(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """The function with indices of 32 bits where a loop is marked to be cut.
+
+    It stays as it is where an extent is unknown or too large, or values are of 64 bits themselves.
+    """
+    if not contains(func.body, For, lambda loop: CUT_KEY in loop.annotations):
+        return func
+    buffers = _buffers(func)
+    if not all(map(_is_narrow, buffers)) or not any(map(_has_wide_extents, buffers)):
+        return func
+    mod = tvm.IRModule({"main": func})
+    return tirx.transform.ForceNarrowIndexToInt32()(mod)["main"]
+
+
+def _buffers(func: tirx.PrimFunc) -> list[Buffer | tirx.Var]:
+    """Parameters and what blocks allocate."""
+    found: list[Buffer | tirx.Var] = list(func.params)
+    tvm_ffi.structural_walk(func.body, (SBlock, lambda block: found.extend(block.alloc_buffers)))
+    return found
+
+
+def _is_narrow(buffer: Buffer | tirx.Var) -> bool:
+    if not isinstance(buffer.ty, BufferType) or not are_constant(buffer.shape):
+        return False
+    elements = prod(int(extent) for extent in buffer.shape)
+    return str(buffer.dtype) != WIDE and elements < MAX_ELEMENTS
+
+
+def _has_wide_extents(buffer: Buffer | tirx.Var) -> bool:
+    return any(str(extent.ty.dtype) == WIDE for extent in buffer.shape)
