@@ -106,8 +106,9 @@ def _library(
         return _compiled(model, shapes, target, cache, request)
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"compiling an ONNX model needs {error.name}: pip install tvm-neocpu, with all that it "
-            "requires; the extra `runtime` is for compiled files"
+            "compiling an ONNX model needs the whole package: pip install tvm-neocpu, with all "
+            "that it requires; the extra `runtime` is for compiled files "
+            f"({error.name} is not there)"
         ) from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +15,7 @@ import pytest
 
 from tvm_neocpu.commands import compile as compile_command
 from tvm_neocpu.commands import run
-from tvm_neocpu.commands.shared import networks
+from tvm_neocpu.commands.shared import disk, networks
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
@@ -81,11 +81,7 @@ def test_a_zoo_network_becomes_an_onnx_file(capsys: pytest.CaptureFixture[str]) 
 def test_a_full_disk_leaves_no_half_of_a_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def half(path: Path, content: bytes) -> None:
-        path.open("wb").write(content[: len(content) // 2])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", half)
+    monkeypatch.setattr(disk, "draft_of", lambda _: contextlib.nullcontext(Path("/dev/full")))
     assert compile_command.main(["lenet", "--onnx", "lenet.onnx"]) == USER_ERROR
     assert capsys.readouterr().err == "error: cannot write lenet.onnx: No space left on device\n"
     assert list(Path().iterdir()) == []
@@ -94,14 +90,18 @@ def test_a_full_disk_leaves_no_half_of_a_model(
 BAD = [
     (compile_command, ["tiny.onnx", "-o", "tiny.zip"], "-o names a .so or .tar file"),
     (compile_command, ["tiny.onnx", "-o", "no/such/tiny.so"], "there is no directory"),
-    (compile_command, ["tiny.onnx", "lenet"], "one MODEL at a time, not 2"),
+    (compile_command, ["tiny.onnx", "lenet"], "unrecognized arguments: lenet"),
     (compile_command, ["tiny.onnx", "--onnx", "no/such/x.onnx"], "cannot write no/such/x.onnx"),
-    (run, ["tiny.onnx", "lenet"], "one MODEL at a time, not 2"),
+    (run, ["tiny.onnx", "lenet"], "unrecognized arguments: lenet"),
     (run, ["missing.so"], "there is no file missing.so"),
     (run, ["tiny.onnx", "--input", "image=x.npy"], "cannot read x.npy: No such file"),
     (run, ["tiny.onnx", "--input", "image=ones.npy"], "no input 'image'; it has data"),
     (run, ["tiny.onnx", "--input", "data=ones.npy"], "input 'data' is [1, 8, 6, 6], not [3]"),
-    (run, ["tiny.onnx", "--input", "data=text.npy"], "text.npy is no array of NumPy's\n"),
+    (
+        run,
+        ["tiny.onnx", "--input", "data=text.npy"],
+        "text.npy is no array of NumPy's, or damaged",
+    ),
     (run, ["tiny.onnx", "--seed", "-1"], "invalid number of 0 or more value: '-1'"),
     (run, ["net.so", "--target", "llvm", "-mcpu=znver4"], "--target is for models that are comp"),
     (run, ["net.so", "--shape", "data:1,8,6,6"], "--shape is for models that are compiled now"),
@@ -215,3 +215,34 @@ def test_times() -> None:
 def test_a_missing_file_is_the_librarys_own_error() -> None:
     with pytest.raises(ModuleFileError, match="there is no file"):
         networks.load("none.so")
+
+
+@pytest.mark.compiler
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes on POSIX only")
+def test_a_name_that_no_runtime_could_load_is_refused(
+    tiny_file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert compile_command.main([tiny_file, "-o", os.fsdecode(b"caf\xe9.so")]) == USER_ERROR
+    assert "caf\\udce9.so: its name is not UTF-8" in capfd.readouterr().err
+    assert not list(Path().glob("*.so"))
+
+
+def test_names_of_a_stranger_command_no_terminal(
+    make_model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [onnx.helper.make_node("Relu", ["data"], ["\x1b[31mred\n"])]
+    model = make_model(nodes, out_shape=(1, 8, 6, 6))
+    model.graph.output[0].name = "\x1b[31mred\n"
+    onnx.save(model, "odd.onnx")
+    assert compile_command.main(["odd.onnx", "-o", "odd.tar"]) == 0
+    assert "output ?[31mred? float32" in capsys.readouterr().out
+
+
+def test_one_model_is_compiled_and_what_only_compiling_takes_is_refused(
+    tiny_file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome(compile_command.main, [tiny_file, tiny_file]) == USER_ERROR
+    assert outcome(compile_command.main, [tiny_file, "--onnx", "x.onnx", "--size"]) == USER_ERROR
+    first, second = capfd.readouterr().err.splitlines()
+    assert "unrecognized arguments" in first and "name it (-o)" in second
+    assert not Path("x.onnx").exists()

@@ -150,7 +150,7 @@ def test_a_file_with_markup_in_its_names(tiny_cnn: onnx.ModelProto) -> None:
 
 BAD = [
     ([], "required: MODEL"),
-    (["lenet", "resnet18"], "one MODEL at a time"),
+    (["lenet", "resnet18"], "unrecognized arguments: resnet18"),
     (["nosuch"], "neither a file nor a network"),
     (["lenet", "--log", "missing.log"], "missing.log"),
     (["lenet", "--html", "no/such/folder.html"], "cannot write no/such/folder.html"),

@@ -102,7 +102,7 @@ def spoil(kind: str) -> None:
     [
         ("", ["--calibration", "empty"], "the folder empty has no file of .npy"),
         ("", ["--calibration", "nowhere"], "there is no calibration data nowhere"),
-        ("", ["--calibration", "bad.npy"], "cannot read bad.npy"),
+        ("", ["--calibration", "bad.npy"], "bad.npy is no array of NumPy's, or damaged"),
         ("", ["--calibration", "bad.png"], "bad.png is an image, and input 'data'"),
         ("", ["--calibration", "tiny.onnx"], "tiny.onnx is no file of .npy"),
         ("wrong shape", ["--calibration", "bad.npz"], "has [2, 4, 6, 6] for input 'data'"),

@@ -193,6 +193,8 @@ def test_plot_shows_and_draws_what_was_found(
     options = ["--html", "plot.html", "--json", "plot.json"]
     assert records.main(["plot", "--log", str(log.path), *TARGET, *options]) == 0
     shown = capsys.readouterr().out
+    assert records.main(["plot", str(log.path), *TARGET]) == 0  # as the other subcommands
+    assert capsys.readouterr().out == shown
     assert str(CONV) in shown and str(DENSE) not in shown and "my: 1.060x" in shown
     found = json.loads(Path("plot.json").read_text())
     (row,) = found["workloads"]

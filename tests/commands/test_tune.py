@@ -14,13 +14,15 @@ import pytest
 from onnx_net import Net
 
 from tvm_neocpu.commands import tune
-from tvm_neocpu.commands.parts import tuning_session
+from tvm_neocpu.commands.parts import tune_workload, tuning_session
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.messages.fallback import FallbackWarning
 from tvm_neocpu.core.network.verdict import KEPT, Verdict
 from tvm_neocpu.runtime.process.threads import TooManyThreadsWarning
+from tvm_neocpu.topi.workload_text import parse_workload
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.report.outcome import Outcome
+from tvm_neocpu.tuning.local_search.progress import TaskResult, TuningResult
 from tvm_neocpu.tuning.measuring.child_process import ChildDied
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession
@@ -268,3 +270,31 @@ def test_one_layer_without_a_network(capsys: pytest.CaptureFixture[str]) -> None
     out = capsys.readouterr().out
     assert "no network: each candidate runs alone" in out
     assert len(TuningLog("x.log").load().records) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("", "'' is no workload", id="nothing"),
+        pytest.param(
+            "99999999x99999x99999->16 3x3 p1",
+            "has a tensor of 1x99999999x99999x99999: 2**31 elements or more",
+            id="too much",
+        ),
+    ],
+)
+def test_a_workload_that_is_none(text: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert tune.main(["--workload", text, "--time-budget", "5", "--log", "x.log"]) == USER_ERROR
+    (line,) = capfd.readouterr().err.splitlines()
+    assert words in line
+
+
+def test_candidates_that_all_fail_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workload = parse_workload("16x8x8->16 1x1")
+    failed = TuningResult((TaskResult("layer", workload, 3, measured=3, failed=3),), 1.0)
+    monkeypatch.setattr(tune_workload, "tune_tasks", lambda *_, **__: failed)
+    words = ["--workload", str(workload), "--time-budget", "5", "--log", "x.log"]
+    assert tune.main(words) == USER_ERROR
+    assert f"no candidate of {workload} could be measured" in capfd.readouterr().err

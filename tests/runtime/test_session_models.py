@@ -68,7 +68,7 @@ def test_a_package_without_a_compiler_says_what_compiling_needs(
     onnx.save(tiny_cnn, tmp_path / "net.onnx")
     monkeypatch.delenv("TVM_NEOCPU_CACHE", raising=False)
     monkeypatch.setitem(sys.modules, "platformdirs", None)
-    with pytest.raises(MissingPackageError, match="an ONNX model needs platformdirs: pip"):
+    with pytest.raises(MissingPackageError, match=r"whole package: pip .*\(platformdirs "):
         Session(tmp_path / "net.onnx")
 
 

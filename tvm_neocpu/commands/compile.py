@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tvm_neocpu.commands.shared import cli, disk, networks
 from tvm_neocpu.commands.shared.precision import add_precision_options, in_precision
+from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.exporting.write_module import check_place
@@ -32,8 +33,11 @@ def _compile(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if len(options.models) > 1:
-        parser.error(f"one MODEL at a time, not {len(options.models)}")
+    only_onnx = options.onnx is not None and options.output is None
+    if only_onnx and (options.json or options.shape or options.size or options.precision != FP32):
+        parser.error(
+            "--json, --shape, --size and --precision are for a compiled file: name it (-o)"
+        )
     name, model = cli.load_network(options.models[0])
     if options.onnx is not None:
         disk.write_model(options.onnx, model)
@@ -62,7 +66,7 @@ def _compile(argv: list[str]) -> int:
     )
     for kind, tensors in (("input", info.inputs), ("output", info.outputs)):
         for tensor in tensors:
-            print(f"{kind:6} {tensor}")
+            print(f"{kind:6} {cli.printable(str(tensor))}")
     report = {
         "file": str(path),
         "bytes": size,
@@ -83,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    cli.add_common_options(parser)
+    cli.add_common_options(parser, models=1)
     add_precision_options(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="F", help="the file, .so or .tar (default: MODEL.so)"

@@ -31,8 +31,6 @@ def _explain(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if len(options.models) > 1:
-        parser.error(f"one MODEL at a time, not {len(options.models)}")
     for path in (options.json, options.html):
         disk.check_writable(path)
     cli.take_threads(options, flags)
@@ -48,14 +46,13 @@ def _explain(argv: list[str]) -> int:
     about = {"precision": precision.as_json()} if precision else {}
     disk.write_report(options.json, as_json(network) | about)
     if options.html:
-        with disk.writing(options.html):
-            options.html.write_text(page.render(network), encoding="utf-8")
+        disk.write_text(options.html, page.render(network))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.explain", description=DESCRIPTION)
-    cli.add_common_options(parser)
+    cli.add_common_options(parser, models=1)
     add_precision_options(parser)
     parser.add_argument(
         "--html", type=Path, metavar="F", help="write one page with the graph drawn to this file"

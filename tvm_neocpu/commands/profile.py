@@ -61,8 +61,6 @@ def _profile(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if len(options.models) > 1:
-        parser.error(f"one MODEL at a time, not {len(options.models)}")
     count = threads.take_cores(options.threads)
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
@@ -87,11 +85,9 @@ def _profile(argv: list[str]) -> int:
         report["comparison"] = compare_layers.as_json(beside)
     disk.write_report(options.json, report)
     if options.trace:
-        with disk.writing(options.trace):
-            options.trace.write_text(json.dumps(chrome_trace(found)), encoding="utf-8")
+        disk.write_text(options.trace, json.dumps(chrome_trace(found)))
     if plan is not None:
-        with disk.writing(options.html):
-            options.html.write_text(page.render(plan, found, beside), encoding="utf-8")
+        disk.write_text(options.html, page.render(plan, found, beside))
     return 0
 
 
@@ -184,7 +180,7 @@ def _show(profile: Profile, top: int, with_configs: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu profile", description=__doc__)
-    cli.add_common_options(parser)
+    cli.add_common_options(parser, models=1)
     add_precision_options(parser)
     parser.add_argument("--runs", type=cli.positive, default=30, help="timed runs (default: 30)")
     parser.add_argument(

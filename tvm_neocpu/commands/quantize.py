@@ -56,8 +56,7 @@ def _quantize(argv: list[str]) -> int:
         samples = _samples(model, options)
         start = time.perf_counter()
         result = quantize_model(model, name, samples, _settings(options), print)
-        with disk.writing(path):
-            path.write_bytes(result.model.SerializeToString())
+        disk.write_model(path, result.model)
     for line in summary(name, result):
         print(line)
     cli.console(width=100).print(worst_layers(name, result))

@@ -122,6 +122,7 @@ def _prune(options: Options, cpu: Cpu) -> int:
 
 
 def _plot(options: Options, cpu: Cpu) -> int:
+    options.logs += options.log
     return plot(_paths(options, cpu), options, cpu)
 
 

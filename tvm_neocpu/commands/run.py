@@ -30,8 +30,6 @@ def _run(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if len(options.models) > 1:
-        parser.error(f"one MODEL at a time, not {len(options.models)}")
     for path in (options.json, options.output):
         disk.check_writable(path)
     library = networks.library_of(options.models[0], options, flags)
@@ -45,7 +43,8 @@ def _run(argv: list[str]) -> int:
         f"{len(seconds)}, {plural(threads, 'thread')} in {plural(streams, 'stream')})"
     )
     for name, array in outputs.items():
-        print(f"output {name} {array.dtype}{list(array.shape)}: {_summary(array)}")
+        kind = f"{array.dtype}{list(array.shape)}"
+        print(f"output {cli.printable(name)} {kind}: {_summary(array)}")
     if options.output:
         networks.write_arrays(options.output, outputs)
     report = {
@@ -71,7 +70,7 @@ def _summary(array: NDArray[Any]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu run", description=__doc__)
-    cli.add_common_options(parser)
+    cli.add_common_options(parser, models=1, what=cli.RUNNABLE_HELP)
     networks.add_input_options(parser)
     parser.add_argument("--hint", choices=HINTS, default=HINTS[0])
     parser.add_argument("--runs", type=cli.positive, default=10, help="timed runs (default: 10)")

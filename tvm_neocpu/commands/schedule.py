@@ -40,8 +40,7 @@ def _schedule(argv: list[str]) -> int:
     table.show(found, cli.console(140))
     disk.write_report(options.json, as_json(found))
     if options.html:
-        with disk.writing(options.html):
-            options.html.write_text(page.render(found), encoding="utf-8")
+        disk.write_text(options.html, page.render(found))
     return 0
 
 

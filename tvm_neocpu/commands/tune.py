@@ -77,11 +77,13 @@ def _tune(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if options.models and options.workload:
+    if options.models and options.workload is not None:
         parser.error("MODEL or --workload, not both")
-    if options.workload and (options.json or options.shape or options.precision != FP32):
+    if options.workload is not None and (
+        options.json or options.shape or options.precision != FP32
+    ):
         parser.error("--json, --shape and --precision are for a MODEL; --workload takes none")
-    if not options.models and not options.workload:
+    if not options.models and options.workload is None:
         parser.error("the following arguments are required: MODEL, or --workload")
     options.tuner = options.tuner or (_OF_ALL if options.exhaustive else _DEFAULT)
     if options.threads:
@@ -102,7 +104,7 @@ def _tune(argv: list[str]) -> int:
         threads.remark_too_many(target.cpu.cores)
     disk.check_writable(options.json)
     site = Here() if fleet is None else Remotely(fleet)
-    if options.workload:
+    if options.workload is not None:
         log = disk.prepare_log(options.log or cli.default_log(target, "workloads"))
         return tune_workload(options, target, TuningLog(log, target.cpu.features))
     shapes = cli.parse_shapes(options.shape)

@@ -26,6 +26,7 @@ from tvm_neocpu.core.machine.cores import physical_cores
 from tvm_neocpu.core.network.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
 from tvm_neocpu.runtime.files.file_tail import Tail, append_tail
+from tvm_neocpu.runtime.files.library_names import LINKED
 from tvm_neocpu.runtime.files.linker import (
     check_compiler,
     complaint,
@@ -146,6 +147,8 @@ def check_place(path: Path, weights: str, link: Callable[..., Any] | None = None
         raise ModuleFileError(f"weights is {INSIDE!r} or {SEPARATE!r}, not {weights!r}")
     if path.suffix not in SUFFIXES:
         raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
+    if path.suffix in LINKED and not _is_utf_8(path.absolute()):
+        raise ModuleFileError(f"cannot write {path}: its name is not UTF-8, and TVM loads no such")
     system = _SYSTEMS.get(path.suffix, sys.platform)
     if system != sys.platform and link is None and not named_compiler():
         raise ModuleFileError(
@@ -154,6 +157,14 @@ def check_place(path: Path, weights: str, link: Callable[..., Any] | None = None
         )
     if not path.parent.is_dir():
         raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
+
+
+def _is_utf_8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _why(error: Exception, info: ModuleInfo, link: Callable[..., Any]) -> str:

@@ -10,6 +10,11 @@ from typing import Any
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.types import Types, item_bytes, product_types
 
+# A line may say anything. TVM's indices and NumPy's extents have an end, and matrices are made of
+# so many columns as a stride has.
+MAX_COUNT = 2**31 - 1
+MAX_STEP = 2**16
+
 
 def read_tensor(arg: Any) -> tuple[list[int], str]:
     """(shape, element type) of ``["TENSOR", [1, 3, 224, 224], "float32"]``."""
@@ -43,19 +48,20 @@ def read_data_and_weight(args: list[Any], rank: int) -> tuple[list[int], list[in
     return shape, weight, types
 
 
-def read_count(value: Any, min_value: int = 1) -> int:
-    """A whole number that is not too small."""
-    if type(value) is not int or value < min_value:
+def read_count(value: Any, min_value: int = 1, max_value: int = MAX_COUNT) -> int:
+    """A whole number that is neither too small nor too large."""
+    if type(value) is not int or not min_value <= value <= max_value:
         raise LineError(f"{value!r} is not a size")
     return value
 
 
 def read_pair(value: Any, min_value: int = 1) -> tuple[int, int]:
-    """A pair, or one number for both."""
+    """A pair, or one number for both: strides, dilations or paddings."""
     both = value if isinstance(value, list) else [value, value]
     if len(both) != 2:
         raise LineError(f"{value!r} is not a pair")
-    return read_count(both[0], min_value), read_count(both[1], min_value)
+    first, second = (read_count(each, min_value, MAX_STEP) for each in both)
+    return first, second
 
 
 def read_padding(value: Any) -> tuple[int, int, int, int]:

@@ -214,7 +214,7 @@ def test_a_recurrent_layer_is_a_row_of_ours(tiny_net: str, monkeypatch: pytest.M
     ("words", "text"),
     [
         (["nosuch"], "neither a file nor a network of the zoo"),
-        (["net.onnx", "lenet"], "one MODEL at a time"),
+        (["net.onnx", "lenet"], "unrecognized arguments: lenet"),
         (["net.onnx", "--html", "no/such.html"], "cannot write no/such.html"),
         (["net.onnx", "--target", "llvm", "-mcpu=nosuch"], "does not know -mcpu=nosuch"),
     ],

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
+from onnx import helper
 
 from tvm_neocpu import Session
 from tvm_neocpu.core.errors import SessionError, ShapeError
 from tvm_neocpu.runtime.calls.binding import IOBinding
 from tvm_neocpu.runtime.calls.feed import Feed
+from tvm_neocpu.runtime.ffi.light.objects import Held
 from tvm_neocpu.runtime.ffi.tensors import as_array, zeros
 
 Array = NDArray[np.float32]
@@ -106,3 +112,42 @@ def test_what_is_refused(binding: IOBinding, data: Array) -> None:
     for bind, name in ((binding.bind_input, "data"), (binding.bind_output, "out")):
         with pytest.raises(SessionError, match="copy is True, False or None, not 'no'"):
             bind(name, data, copy="no")
+
+
+def test_a_copy_of_a_binding_is_refused_and_harms_no_run(
+    session: Session, data: Array, scores: Array
+) -> None:
+    """A copied handle would release what the session still needs."""
+    binding = session.io_binding()
+    binding.bind_input(0, data)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(SessionError, match="a binding is neither pickled nor copied"):
+            copied(binding)
+    del binding
+    gc.collect()
+    np.testing.assert_array_equal(session.run({"data": data})["out"], scores)
+
+
+def test_objects_of_tvm_are_not_copied(session: Session) -> None:
+    held = Held(1)
+    try:
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="neither pickled nor copied"):
+                copied(held)
+    finally:
+        del held.handle  # nobody's object: nothing is released
+
+
+def test_outputs_that_share_memory_are_refused() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["x"], ["b"])]
+    x, *outputs = (helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xab")
+    with Session(helper.make_model(helper.make_graph(nodes, "two", [x], outputs))) as session:
+        binding, both = session.io_binding(), np.zeros((1, 8), "float32")
+        binding.bind_input("x", np.array([[1, -2, 3, -4]], "float32"))
+        binding.bind_output("a", both[:, ::2])
+        binding.bind_output("b", both[:, 1::2])  # beside each other
+        binding.run()
+        np.testing.assert_array_equal(both, [[1, -1, 0, 2, 3, -3, 0, 4]])
+        binding.bind_output("b", both[:, :4])
+        with pytest.raises(SessionError, match="'a' and 'b' are bound to the same memory"):
+            binding.run()

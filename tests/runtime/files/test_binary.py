@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -17,6 +18,7 @@ import pytest
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.files import binary
 from tvm_neocpu.runtime.files.binary import (
     TVM_DATA,
     Binary,
@@ -147,6 +149,20 @@ def test_libraries_that_are_refused(content: bytes, words: str, tmp_path: Path) 
     assert words in str(caught.value)
     assert "shown.so" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_may_not_be_read_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root reads everything, so that a mode alone would not do."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(binary, "open", refuse, raising=False)
+    for check in (check_library, check_object):
+        with pytest.raises(ModuleFileError, match=r"cannot load net\.so: Permission denied"):
+            check(tmp_path / "x.so", Path("net.so"))
 
 
 @on_linux

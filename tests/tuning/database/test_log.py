@@ -179,6 +179,17 @@ def test_a_config_that_cannot_compute_its_workload_is_skipped_by_file_and_line(
     assert reason in str(warning.message)
 
 
+@pytest.mark.parametrize("stride", [2**16 + 1, 10**8, 2**40, 2**63], ids=str)
+def test_a_stride_without_end_is_skipped(stride, tmp_path, make_record) -> None:
+    """Matrices of Winograd's would have as many columns."""
+    path = tmp_path / "x.log"
+    line = json.loads(encode_record(make_record(WinogradConfig(16, 16, 4, 7))))
+    line["input"][2][2] = [stride, stride]
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.warns(TuningLogWarning, match=f"x.log:1: {stride} is not a size"):
+        assert not load_log(path).records
+
+
 @pytest.mark.parametrize("limit", ["0", "2", "4", "6"])
 def test_reading_asks_no_environment_that_may_change_before_the_build(
     limit, tmp_path, make_record, monkeypatch

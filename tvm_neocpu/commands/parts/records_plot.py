@@ -28,11 +28,18 @@ _WIDTH = 140
 
 
 def add_plot_options(parser: argparse.ArgumentParser) -> None:
-    """Add --log, --threads, --html and --svg."""
+    """Add LOG, --log, --threads, --html and --svg."""
     parser.add_argument(
-        "--log", action="append", type=Path, dest="logs", metavar="F", help="default: the user's"
+        "logs", nargs="*", type=Path, metavar="LOG", help="the logs (default: the user's log)"
     )
-    parser.add_argument("--threads", type=cli.positive, help="default: what most records ran on")
+    parser.add_argument(
+        "--log", action="append", type=Path, default=[], metavar="F", help="one more log"
+    )
+    parser.add_argument(
+        "--threads",
+        type=cli.positive,
+        help="only records of this thread count (default: what most records ran on)",
+    )
     files = parser.add_mutually_exclusive_group()
     files.add_argument("--html", type=Path, metavar="F", help="write one self-contained page")
     files.add_argument("--svg", type=Path, metavar="F", help="write one picture")
@@ -81,11 +88,9 @@ def plot(paths: Sequence[Path], options: argparse.Namespace, cpu: Cpu) -> int:
     }
     disk.write_report(options.json, report)
     if options.html:
-        with disk.writing(options.html):
-            options.html.write_text(render(title, history), encoding="utf-8")
+        disk.write_text(options.html, render(title, history))
     if options.svg:
-        with disk.writing(options.svg):
-            options.svg.write_text(render_svg(history), encoding="utf-8")
+        disk.write_text(options.svg, render_svg(history))
     return 0
 
 

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED
-from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.core.errors import NeoCpuError, WorkloadTextError
 from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.workload_text import parse_workload
@@ -53,4 +53,8 @@ def tune_workload(options: argparse.Namespace, target: CompileTarget, log: Tunin
             resume=options.resume,
             progress=progress_for(sys.stdout),
         )
-    return INTERRUPTED if result.interrupted else 0
+    if result.interrupted:
+        return INTERRUPTED
+    if result.failed and all(task.best is None for task in result.tasks):
+        raise NeoCpuError(f"no candidate of {workload} could be measured; {log.path} says why")
+    return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import math
 import os
 import shlex
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tvm_neocpu.targets import CompileTarget
 
 MODEL_HELP = "a network of the zoo, torchvision:NAME, or an ONNX file"
+RUNNABLE_HELP = "a network of the zoo, torchvision:NAME, an ONNX file, or a compiled .so or .tar"
 # The target that says nothing of a CPU: this machine.
 HERE = "llvm"
 # More threads than any machine has: plans and workers for a million would be made for hours.
@@ -52,8 +54,11 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
     """Run a command line and return its exit code.
 
     A user's mistake (NeoCpuError) becomes one line and exit code 2, Ctrl-C exit code 130. A warning
-    is one line too.
+    is one line too. What a terminal cannot show of a name is spelled.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         with one_line_warnings():
             check_environment()
@@ -67,13 +72,15 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
         return INTERRUPTED
 
 
-def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> None:
+def add_common_options(
+    parser: argparse.ArgumentParser, models: str | int = "+", what: str = MODEL_HELP
+) -> None:
     """Add the options for models (as many as ``nargs`` says), target, threads, log and shapes."""
     parser.add_argument(
         "models",
         nargs=models,
         metavar="MODEL",
-        help=MODEL_HELP,
+        help=what,
     )
     parser.add_argument(
         "--target",
@@ -260,7 +267,7 @@ class _Console(Console):
 
 
 def printable(text: str) -> str:
-    """A log's text without what a terminal would take for commands."""
+    """A stranger's text, a log's or a name's, without what a terminal would take for commands."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -7,9 +7,9 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import LogError, NeoCpuError
@@ -38,11 +38,16 @@ def prepare_log(path: Path) -> Path:
 def check_writable(path: Path | None) -> None:
     """Test that a report can be written to ``path``, if there is one.
 
-    Raises NeoCpuError before minutes of measuring instead of after them.
+    Raises NeoCpuError before minutes of measuring instead of after them. No empty file is left
+    where the measuring fails.
     """
-    if path:
-        with writing(path):
-            path.open("a").close()
+    if path is None:
+        return
+    if not path.exists():
+        check_replaceable(path)
+        return
+    with writing(path):
+        path.open("a").close()
 
 
 def check_replaceable(path: Path) -> None:
@@ -56,18 +61,29 @@ def check_replaceable(path: Path) -> None:
 def write_report(path: Path | None, report: dict[str, Any]) -> None:
     """Write ``report`` as JSON to ``path``, if there is one. Raises NeoCpuError."""
     if path:
-        with writing(path):
-            path.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(report, indent=2, default=str) + "\n")
 
 
 def write_model(path: Path, model: onnx.ModelProto) -> None:
-    """Write an ONNX file; a full disk leaves what was there, no half of it. Raises NeoCpuError."""
+    """Write an ONNX file. Raises NeoCpuError."""
+    write_file(path, lambda file: file.write(model.SerializeToString()))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text; of a name that is not UTF-8 the odd bytes are spelled. Raises NeoCpuError."""
+    content = text.encode("utf-8", "backslashreplace")
+    write_file(path, lambda file: file.write(content))
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file; a full disk leaves what was there, no half of it. Raises NeoCpuError."""
     with writing(path):
         if path.exists() and not path.is_file():  # /dev/stdout has no draft
-            path.write_bytes(model.SerializeToString())
+            with path.open("wb") as file:
+                write(file)
             return
-        with draft_of(path.resolve()) as draft:
-            draft.write_bytes(model.SerializeToString())
+        with draft_of(path.resolve()) as draft, draft.open("wb") as file:
+            write(file)
 
 
 @contextlib.contextmanager

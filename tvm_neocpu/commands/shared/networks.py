@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvm_neocpu.commands.shared import cli, disk
-from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
+from tvm_neocpu.core import arrays_file
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.ffi.arrays import numpy_dtype
 from tvm_neocpu.runtime.files.module_file import SUFFIXES, is_compiled_file
@@ -119,8 +120,7 @@ def milliseconds(seconds: float) -> str:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """One ``.npz`` with an array for each name. Raises NeoCpuError."""
-    with disk.writing(path), path.open("wb") as file:
-        np.savez(file, **dict(arrays))
+    disk.write_file(path, lambda file: arrays_file.write_arrays(file, arrays))
 
 
 def _read(text: str, infos: Sequence[TensorInfo]) -> Arrays:
@@ -129,15 +129,5 @@ def _read(text: str, infos: Sequence[TensorInfo]) -> Arrays:
         if len(infos) != 1:
             raise ShapeError(f"--input is NAME=FILE.npy or FILE.npz, not {text!r}")
         name = infos[0].name
-    try:
-        found = np.load(file, allow_pickle=False)
-    except OSError as error:
-        raise NeoCpuError(f"cannot read {file}: {error.strerror or first_line(error)}") from error
-    except (ValueError, EOFError) as error:
-        # NumPy takes any other content for pickled data, and says how to load that.
-        reason = "" if "pickled" in str(error) else f": {first_line(error)}"
-        raise NeoCpuError(f"{file} is no array of NumPy's{reason}") from error
-    if isinstance(found, np.ndarray):
-        return {name: found}
-    with found:
-        return {key: found[key] for key in found.files}
+    found = arrays_file.read_arrays(file)
+    return {name: found} if isinstance(found, np.ndarray) else found

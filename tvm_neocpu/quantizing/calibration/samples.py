@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.errors import first_line
+from tvm_neocpu.core.arrays_file import read_arrays
 from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
 from tvm_neocpu.quantizing.calibration.images import ImageOptions, read_image
 from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
@@ -145,11 +145,8 @@ def _read_npy(path: Path, inputs: Inputs, images: ImageOptions) -> dict[str, Arr
 
 
 def _read_npz(path: Path, inputs: Inputs, images: ImageOptions) -> dict[str, Array]:
-    with _load(path) as found:
-        try:
-            return {name: found[name] for name in found.files}
-        except (OSError, ValueError) as error:
-            raise CalibrationDataError(f"cannot read {path}: {first_line(error)}") from error
+    found: dict[str, Array] = _load(path)
+    return found
 
 
 def _read_picture(path: Path, inputs: Inputs, images: ImageOptions) -> dict[str, Array]:
@@ -176,11 +173,8 @@ def _only(inputs: Inputs, path: Path) -> TensorInfo:
 
 
 def _load(path: Path) -> Any:
-    """An array, or an open archive of arrays."""
-    try:
-        found = np.load(path, allow_pickle=False)
-    except Exception as error:  # zipfile, NumPy and the system have exceptions of their own
-        raise CalibrationDataError(f"cannot read {path}: {first_line(error)}") from error
+    """An array, or several by name."""
+    found = read_arrays(path, CalibrationDataError)
     if isinstance(found, np.ndarray) == (path.suffix.lower() == ".npz"):
         raise CalibrationDataError(f"{path} is not what its suffix says")
     return found

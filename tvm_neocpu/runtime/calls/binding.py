@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from tvm_neocpu.runtime.ffi.ways import Way
 from tvm_neocpu.runtime.files.module_info import OPEN, ModuleInfo, TensorInfo
 
 Array = NDArray[Any]
+
+# Of NumPy's search for an element that two strided arrays share, in its own unit.
+MAX_WORK = 10_000
 
 
 class IOBinding:
@@ -109,6 +113,12 @@ class IOBinding:
             for number, (info, array) in enumerate(zip(self._info.outputs, found, strict=True))
         ]
 
+    def __reduce__(self) -> str:
+        """What is bound is this session's."""
+        raise SessionError(
+            "a binding is neither pickled nor copied: take another one with session.io_binding()"
+        )
+
     def _all_bound(self) -> Bound:
         if self._bound is None:
             for info, bound in zip(self._info.inputs, self._inputs, strict=True):
@@ -116,10 +126,19 @@ class IOBinding:
                     raise SessionError(
                         f"no value is bound to input {info.name!r}: call bind_input()"
                     )
+            self._check_apart()
             pairs = [bound for bound in self._inputs if bound is not None]
             values, tensors = [one for one, _ in pairs], [other for _, other in pairs]
             self._bound = Bound(values, tensors, dict(self._targets))
         return self._bound
+
+    def _check_apart(self) -> None:
+        for (one, first), (other, second) in combinations(self._targets.items(), 2):
+            if _overlap(first.array, second.array):
+                names = [self._info.outputs[number].name for number in (one, other)]
+                raise SessionError(
+                    f"outputs {names[0]!r} and {names[1]!r} are bound to the same memory"
+                )
 
     def outputs(self) -> dict[str, Array]:
         """The last run's outputs by name: the bound arrays, new ones for the others."""
@@ -132,6 +151,14 @@ class IOBinding:
 def _check_copy(copy: object) -> None:
     if copy is not None and not isinstance(copy, bool):
         raise SessionError(f"copy is True, False or None, not {copy!r}")
+
+
+def _overlap(one: Array, other: Array) -> bool:
+    """Whether an element is part of both; not where that takes long to find out."""
+    try:
+        return np.shares_memory(one, other, max_work=MAX_WORK)
+    except np.exceptions.TooHardError:
+        return False
 
 
 def _aligned_copy(array: Array) -> Array:

@@ -98,12 +98,14 @@ def read_binary(file: BinaryIO) -> Binary | None:
 
 def _checked(path: StrPath, shown: StrPath) -> Binary | None:
     """The binary after a check of its size and CPU; ``None`` for an unknown format."""
-    with open(path, "rb") as file:
-        size = file.seek(0, 2)
-        try:
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, 2)
             found = read_binary(file)
-        except EOFError as error:
-            raise ModuleFileError(f"cannot load {shown}: it is truncated") from error
+    except EOFError as error:
+        raise ModuleFileError(f"cannot load {shown}: it is truncated") from error
+    except OSError as error:
+        raise ModuleFileError(f"cannot load {shown}: {error.strerror}") from error
     if found is None:
         return None
     if found.size > size:

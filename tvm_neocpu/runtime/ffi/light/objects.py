@@ -32,6 +32,10 @@ class Held:
         if hasattr(self, "handle"):
             release(self.handle)
 
+    def __reduce__(self) -> str:
+        """A copy would release a reference that it never took."""
+        raise TypeError("objects of TVM are neither pickled nor copied")
+
     def same_as(self, other: Held) -> bool:
         """Whether both are the same object."""
         return self.handle == other.handle

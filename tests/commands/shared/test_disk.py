@@ -1,0 +1,46 @@
+"""What commands write: whole or not at all, and nothing before there is something to say."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tvm_neocpu.commands.shared import disk
+from tvm_neocpu.core.errors import NeoCpuError
+
+
+def test_a_test_leaves_no_file_and_changes_none(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text("old")
+    for path in (old, new, None):
+        disk.check_writable(path)
+    assert old.read_text() == "old" and list(tmp_path.iterdir()) == [old]
+    with pytest.raises(NeoCpuError, match=r"cannot write .*: No such file or directory"):
+        disk.check_writable(tmp_path / "nowhere" / "x.json")
+    with pytest.raises(NeoCpuError, match=r"cannot write .*: Is a directory"):
+        disk.check_writable(tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+    def fill(file) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "x.npz"
+    path.write_bytes(b"old")
+    with pytest.raises(NeoCpuError, match=r"cannot write .*x\.npz: No space left on device"):
+        disk.write_file(path, fill)
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_that_is_not_utf_8_is_spelled(tmp_path: Path) -> None:
+    disk.write_text(tmp_path / "page.html", "caf\udce9")
+    assert (tmp_path / "page.html").read_text() == "caf\\udce9"
+
+
+def test_a_device_is_written_where_it_is() -> None:
+    disk.write_text(Path(os.devnull), "text")
+    assert Path(os.devnull).is_char_device()
