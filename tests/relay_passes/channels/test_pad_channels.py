@@ -252,7 +252,8 @@ def test_a_concat_that_a_shuffle_reads_has_no_dead_channels() -> None:
     assert "(1, 64, 4, 4)" in text and "(1, 128, 4, 4)" not in text
 
 
-def test_a_concat_of_many_dead_channels_keeps_them_for_a_depthwise_layer_only() -> None:
+def test_a_concat_keeps_many_dead_channels_where_that_takes_less_than_cutting_them_out() -> None:
+    """For a depthwise layer, and where few filters multiply them."""
     windows = numbers(2 * WIDE, 1, 3, 3)
 
     def two(b: relax.BlockBuilder, x: relax.Var, weight: np.ndarray) -> list[relax.Var]:
@@ -273,14 +274,51 @@ def test_a_concat_of_many_dead_channels_keeps_them_for_a_depthwise_layer_only() 
         weight = np.split(numbers(16, 2 * WIDE, 1, 1), 2, axis=1)
         return conv2d(y, const(np.concatenate([longer(half, 1) for half in weight], axis=1)))
 
-    def dense(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+    def few_filters(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        both = b.emit(concat(two(b, x, longer(FIRST, 0)), axis=1))
+        halves = np.split(numbers(16, 2 * WIDE, 1, 1), 2, axis=1)
+        weight = np.concatenate([longer(half, 1) for half in halves], axis=1)
+        return conv2d(b.emit(conv2d(both, const(weight))), const(numbers(16, 16, 1, 1)))
+
+    def many_filters(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
         parts = two(b, x, longer(FIRST, 0))
         both = b.emit(concat([b.emit(alive(part)) for part in parts], axis=1))
-        y = b.emit(conv2d(both, const(numbers(16, 2 * WIDE, 1, 1))))
-        return conv2d(y, const(numbers(16, 16, 1, 1)))
+        y = b.emit(conv2d(both, const(numbers(512, 2 * WIDE, 1, 1))))
+        return conv2d(y, const(numbers(16, 512, 1, 1)))
 
     assert_becomes(before(windows, 2 * WIDE), depthwise)
-    assert_becomes(before(numbers(16, 2 * WIDE, 1, 1), 1), dense)
+    assert_becomes(before(numbers(16, 2 * WIDE, 1, 1), 1), few_filters)
+    assert_becomes(before(numbers(512, 2 * WIDE, 1, 1), 1), many_filters)
+
+
+def test_channels_are_moved_where_a_sum_has_them_at_two_places() -> None:
+    """27 and 27 channels with dead ones behind each, and 54 with all of theirs at the end."""
+    half, whole = numbers(27, 3, 3, 3), numbers(54, 3, 3, 3)
+    windows, last = numbers(54, 1, 3, 3), numbers(8, 54, 1, 1)
+
+    def padded(array: np.ndarray, axis: int, length: int) -> np.ndarray:
+        more = [(0, length - array.shape[axis] if at == axis else 0) for at in range(array.ndim)]
+        return np.pad(array, more)
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        halves = [b.emit(conv2d(x, const(half), padding=1)) for _ in range(2)]
+        both = b.emit(concat(halves, axis=1))
+        y = b.emit(conv2d(both, const(windows), padding=1, groups=54))
+        z = b.emit(conv2d(x, const(whole), padding=1))
+        return conv2d(b.emit(add(y, z)), const(last))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        halves = [b.emit(conv2d(x, const(padded(half, 0, 32)), padding=1)) for _ in range(2)]
+        both = b.emit(concat(halves, axis=1))
+        windows_of = [padded(part, 0, 32) for part in np.split(windows, 2)]
+        y = b.emit(conv2d(both, const(np.concatenate(windows_of)), padding=1, groups=64))
+        z = b.emit(conv2d(x, const(padded(whole, 0, 64)), padding=1))
+        runs = [(0, 27), (32, 59), (27, 32), (59, 64)]
+        parts = [b.emit(strided_slice(y, [1], [first], [end], [1])) for first, end in runs]
+        moved = b.emit(concat(parts, axis=1))
+        return conv2d(b.emit(add(moved, z)), const(padded(last, 1, 64)))
+
+    assert_becomes(before, expected)
 
 
 def test_dead_channels_in_the_middle_are_cut_out_for_another_reader() -> None:

@@ -12,7 +12,6 @@ vectors in the register tile instead: the slice takes as long as a fifth of it (
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -23,6 +22,12 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.relay_passes.channels.dead_channels import (
+    Readers,
+    Widened,
+    channels_of,
+    readers_of,
+)
 from tvm_neocpu.relay_passes.channels.padded_widths import FEW_ZEROS, fills_tiles, padded_output
 from tvm_neocpu.relay_passes.channels.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.relay_passes.ir.constants import constant_of
@@ -46,6 +51,10 @@ from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.relay_passes.operators.new.depth_rows import DEPTH_ROWS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
+# Cycles in which a channel of a pixel is cut out of a padded part and stored beside the others, in
+# blocks that fit neither (Emerald Rapids, five parts of 54 in 64 channels of 28x28 pixels in
+# PNASNet-5 mobile: 190 us).
+CUT_CYCLES = 2.5
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
 
@@ -66,59 +75,6 @@ class PadChannels:
         return rewrite_regions(mod, lambda scope: _Rewriter(self.cpu, scope).run())
 
 
-def _carried(bindings: Sequence[relax.VarBinding]) -> tuple[set[relax.Var], set[relax.Var]]:
-    """The variables whose dead channels reach a convolution, or an operation that makes them few;
-    of these, the ones that reach a depthwise convolution first.
-
-    A pool makes them few: behind it a slice copies less.
-    """
-    found: set[relax.Var] = set()
-    by_lanes: set[relax.Var] = set()
-    for binding in reversed(bindings):
-        value = binding.value
-        if isinstance(value, relax.Var):
-            found |= {value} if binding.var in found else set()
-            by_lanes |= {value} if binding.var in by_lanes else set()
-        elif (conv := conv_workload(value)) is not None:
-            found.add(value.args[0])
-            by_lanes |= {value.args[0]} if conv.is_depthwise else set()
-        else:
-            operands = set(flow_of(value).operands)
-            most = max(map(_pixels, operands), default=0)
-            smaller = not is_stack(value) and _pixels(binding.var) < most
-            found |= operands if binding.var in found or smaller else set()
-            by_lanes |= operands if binding.var in by_lanes else set()
-    return found, by_lanes
-
-
-@dataclass(frozen=True)
-class _Widened:
-    """A tensor with dead channels; ``places`` are those of the old channels, in order."""
-
-    expr: relax.Expr
-    places: tuple[int, ...]
-
-    @property
-    def width(self) -> int:
-        return _channels(self.expr)
-
-    @property
-    def runs(self) -> list[tuple[int, int]]:
-        """(begin, end) of channels that lie side by side."""
-        found: list[tuple[int, int]] = []
-        for place in self.places:
-            begins = not found or found[-1][1] != place
-            found.append((place, place + 1) if begins else (found.pop()[0], place + 1))
-        return found
-
-    def spread(self, array: np.ndarray, axis: int, fill: float) -> np.ndarray:
-        """The array with its entries along an axis at the channels' places, ``fill`` elsewhere."""
-        moved = np.moveaxis(array, axis, 0)
-        wide = np.full((self.width, *moved.shape[1:]), fill, array.dtype)
-        wide[list(self.places)] = moved
-        return np.ascontiguousarray(np.moveaxis(wide, 0, axis))
-
-
 @dataclass
 class _Rewriter:
     """One region; new variables by old ones: with the old channels, and with dead ones behind."""
@@ -126,14 +82,13 @@ class _Rewriter:
     cpu: Cpu
     scope: Scope
     narrowed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
-    widened: dict[relax.Var, _Widened] = field(default_factory=dict)
-    carried: set[relax.Var] = field(default_factory=set)
-    by_lanes: set[relax.Var] = field(default_factory=set)
+    widened: dict[relax.Var, Widened] = field(default_factory=dict)
+    readers: Readers = field(default_factory=Readers)
     shuffled: set[relax.Var] = field(default_factory=set)
 
     def run(self) -> None:
         bindings = self.scope.region.bindings
-        self.carried, self.by_lanes = _carried(bindings)
+        self.readers = readers_of(bindings)
         self.shuffled = {b.value.args[0] for b in bindings if op_name(b.value) == MOVE}
         for binding in bindings:
             self._visit(binding.var, binding.value)
@@ -149,10 +104,10 @@ class _Rewriter:
             self.narrowed[var] = self.scope.emit(self._narrow(value))
             return
         result = self.scope.emit(wide.expr)
-        if len(wide.places) == _channels(result):
+        if len(wide.places) == channels_of(result):
             self.narrowed[var] = result
         else:
-            self.widened[var] = _Widened(result, wide.places)
+            self.widened[var] = Widened(result, wide.places)
 
     def _narrow(self, value: relax.Expr) -> relax.Expr:
         """The expression over new variables that have no dead channels."""
@@ -171,7 +126,7 @@ class _Rewriter:
 
         return over_variables(value, narrowed)
 
-    def _wide(self, var: relax.Var, value: relax.Expr) -> _Widened | None:
+    def _wide(self, var: relax.Var, value: relax.Expr) -> Widened | None:
         """The call with padded operands or a padded result, not emitted yet; ``None`` if neither is
         padded.
         """
@@ -193,20 +148,23 @@ class _Rewriter:
             return None
         operands = [self.widened[operand] for operand in flow.operands]
         alike = flow.kind is FlowKind.FOLLOW or op_name(value) in BINARY or _keeps_channels(value)
-        known = {(operand.width, operand.places) for operand in operands}
-        if not alike or len(known) > 1 or _is_unsafe(value) or not is_feature_map(value):
+        widths = {operand.width for operand in operands}
+        if not alike or len(widths) > 1 or _is_unsafe(value) or not is_feature_map(value):
             return None
-        args = [self._wide_arg(arg, operands[0]) for arg in value.args]
+        # The one whose channels lie side by side, so that fewest are moved.
+        like = min(operands, key=lambda operand: len(operand.runs))
+        args = [self._wide_arg(arg, like) for arg in value.args]
         call = relax.Call(value.op, args, value.attrs, value.ty_args)
-        return _Widened(call, operands[0].places)
+        return Widened(call, like.places)
 
-    def _concat(self, var: relax.Var, call: relax.Call) -> _Widened | None:
+    def _concat(self, var: relax.Var, call: relax.Call) -> Widened | None:
         """Dead channels stay in the middle where a convolution reads them and they are few.
 
-        A depthwise convolution computes many rather than channels that fill no vector.
+        Many stay where multiplying them takes less than cutting them out. A depthwise convolution
+        computes many rather than channels that fill no vector.
         """
         parts = list(call.args[0].fields)
-        if var not in self.carried or not any(part in self.widened for part in parts):
+        if var not in self.readers.carried or not any(part in self.widened for part in parts):
             return None
         if var in self.shuffled:  # A shuffle reads none: they would be dropped behind the concat.
             return None
@@ -215,38 +173,45 @@ class _Rewriter:
         width = 0
         for part in parts:
             whole = self.widened.get(part)
-            count = _channels(part)
+            count = channels_of(part)
             own = range(count) if whole is None else whole.places
             places += [width + place for place in own]
             exprs.append(self._narrow(part) if whole is None else whole.expr)
             width += count if whole is None else whole.width
-        if width > FEW_ZEROS * len(places) and var not in self.by_lanes:
+        many = width > FEW_ZEROS * len(places) and var not in self.readers.by_lanes
+        if many and not self._cheaper_than_cuts(var, width - len(places), len(places)):
             return None
         # 64 + 58 channels are blocks of 2 or 61, 116 of 4: ShuffleNet-v2 took 1.02 times as long.
         if width & -width < len(places) & -len(places):
             return None
-        return _Widened(relax.op.concat(exprs, CHANNELS), tuple(places))
+        return Widened(relax.op.concat(exprs, CHANNELS), tuple(places))
 
-    def _stack(self, var: relax.Var, call: relax.Call) -> _Widened | None:
+    def _cheaper_than_cuts(self, var: relax.Var, zeros: int, channels: int) -> bool:
+        """Whether multiplying so many zeros takes less time than cutting them out of each part."""
+        unit = self.cpu.unit("float32")
+        cycles = zeros * self.readers.products[var] / (unit.lanes * self.cpu.fma_per_cycle)
+        return cycles <= CUT_CYCLES * channels
+
+    def _stack(self, var: relax.Var, call: relax.Call) -> Widened | None:
         """Each image of a stack has dead channels behind its own, if a convolution reads them."""
         image = self.widened.get(call.args[0])
-        if image is None or var not in self.carried:
+        if image is None or var not in self.readers.carried:
             return None
         count, channels, *pixels = static_shape(call)
         taps = channels // len(image.places)
         stack = relax.op.reshape(image.expr, (count, taps * image.width, *pixels))
         places = (tap * image.width + place for tap in range(taps) for place in image.places)
-        return _Widened(stack, tuple(places))
+        return Widened(stack, tuple(places))
 
-    def _taken(self, call: relax.Call) -> _Widened | None:
+    def _taken(self, call: relax.Call) -> Widened | None:
         images = self.widened.get(call.args[0])
         if images is None:
             return None
-        return _Widened(relax.Call(call.op, [images.expr, call.args[1]], call.attrs), images.places)
+        return Widened(relax.Call(call.op, [images.expr, call.args[1]], call.attrs), images.places)
 
-    def _dense(self, var: relax.Var, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
-        width = padded_output(conv, self.cpu, var in self.by_lanes)
-        if var not in self.carried and fills_tiles(conv, width, self.cpu):
+    def _dense(self, var: relax.Var, call: relax.Call, conv: ConvWorkload) -> Widened | None:
+        width = padded_output(conv, self.cpu, var in self.readers.by_lanes)
+        if var not in self.readers.carried and fills_tiles(conv, width, self.cpu):
             width = conv.out_channels
         data = self.widened.get(call.args[0])
         if data is None and width == conv.out_channels:
@@ -256,16 +221,16 @@ class _Rewriter:
         if data is not None:
             weight = data.spread(weight, 1, 0.0)
         wide = convolution(image, _extended(weight, 0, width, 0.0), conv, groups=1)
-        return _Widened(wide, tuple(range(conv.out_channels)))
+        return Widened(wide, tuple(range(conv.out_channels)))
 
-    def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
+    def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> Widened | None:
         data = self.widened.get(call.args[0])
         if data is None or conv.out_channels != conv.in_channels:
             return None
         weight = data.spread(call.args[1].value.numpy(), 0, 0.0)
-        return _Widened(convolution(data.expr, weight, conv, groups=data.width), data.places)
+        return Widened(convolution(data.expr, weight, conv, groups=data.width), data.places)
 
-    def _grouped(self, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
+    def _grouped(self, call: relax.Call, conv: ConvWorkload) -> Widened | None:
         """Dead groups behind the others, which may make groups that fill a vector.
 
         13 groups of 8 channels with one more are 7 groups of 16.
@@ -281,11 +246,19 @@ class _Rewriter:
         merged = groups_to_merge(wide, self.cpu.unit(conv.types.accumulator).full_rate_lanes)
         weight = block_diagonal(weight, groups, merged)
         merged_conv = convolution(data.expr, weight, conv, groups // merged)
-        return _Widened(merged_conv, tuple(range(conv.out_channels)))
+        return Widened(merged_conv, tuple(range(conv.out_channels)))
 
-    def _wide_arg(self, arg: relax.Expr, like: _Widened) -> relax.Expr:
+    def _placed(self, whole: Widened, like: Widened) -> relax.Expr:
+        """The tensor with its channels at another one's places: a copy where they lie elsewhere."""
+        if whole.places == like.places:
+            return whole.expr
+        runs = whole.runs_in_places_of(like)
+        parts = [self.scope.emit(slice_of(whole.expr, [Range(CHANNELS, *run)])) for run in runs]
+        return self.scope.emit(relax.op.concat(parts, CHANNELS))
+
+    def _wide_arg(self, arg: relax.Expr, like: Widened) -> relax.Expr:
         if isinstance(arg, relax.Var):
-            return self.widened[arg].expr
+            return self._placed(self.widened[arg], like)
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
         values = arg.value.numpy()  # (C,) of a normalisation, else (C, 1, 1) or (1, C, 1, 1)
@@ -311,14 +284,3 @@ def _extended(array: np.ndarray, axis: int, length: int, fill: float) -> np.ndar
     more: list[Sequence[int]] = [(0, 0)] * array.ndim
     more[axis] = (0, length - array.shape[axis])
     return np.pad(array, more, constant_values=fill)
-
-
-def _pixels(expr: relax.Expr) -> int:
-    """Elements of a channel, of the whole batch."""
-    shape = static_shape(expr)
-    return math.prod(shape) // max(1, _channels(expr)) if shape is not None else 0
-
-
-def _channels(expr: relax.Expr) -> int:
-    shape = static_shape(expr)
-    return shape[CHANNELS] if shape is not None and len(shape) > CHANNELS else 0
