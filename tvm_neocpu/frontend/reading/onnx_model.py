@@ -5,6 +5,7 @@ Everything here is about the ONNX model alone; `onnx_import` makes a Relax modul
 
 from __future__ import annotations
 
+import operator
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -268,10 +269,10 @@ def _empty_dimensions(value: onnx.ValueInfoProto) -> frozenset[int]:
 def _whole_numbers(name: str, given: Sequence[int], empty: frozenset[int]) -> Shape:
     """The given shape; a dimension may be 0 where the model has 0 too."""
     try:
-        shape = tuple(int(dim) for dim in given)
-    except (TypeError, ValueError) as error:
+        shape = tuple(map(operator.index, given))
+    except TypeError as error:
         raise ShapeError(
-            f"the shape of input {name!r} is not a list of numbers: {given}"
+            f"the shape of input {name!r} is not a list of whole numbers: {given}"
         ) from error
     if any(dim < 1 and not (dim == 0 and place in empty) for place, dim in enumerate(shape)):
         raise ShapeError(f"the shape of input {name!r} has a dimension below 1: {list(shape)}")
