@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 from onnx import numpy_helper
 from onnx_text import parsed
 
@@ -30,3 +31,25 @@ def test_steps_that_an_output_or_a_branch_reads_stay() -> None:
     )
     _drop_round_trips(model, [], ["MatMul"])
     assert {tensor.name for tensor in model.graph.initializer} == {"w", "kept", "inner"}
+
+
+def test_an_output_that_others_read_too_keeps_its_name_for_all() -> None:
+    model = parsed(
+        """g (float[2,3] x) => (float[2,3] y, float[2,3] z) {
+            made = MatMul(x, w)
+            codes = QuantizeLinear(made, step, zero)
+            y = DequantizeLinear(codes, step, zero)
+            z = Relu(y)
+        }""",
+        13,
+    )
+    values = {"w": np.eye(3, dtype="float32"), "zero": np.uint8(0), "step": np.float32(0.5)}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()
+    )
+    _drop_round_trips(model, [], ["MatMul"])
+    onnx.checker.check_model(model)
+    assert [(node.op_type, *node.input, *node.output) for node in model.graph.node] == [
+        ("MatMul", "x", "w", "y"),
+        ("Relu", "y", "z"),
+    ]

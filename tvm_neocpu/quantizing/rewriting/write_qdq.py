@@ -127,10 +127,10 @@ def _drop_round_trips(
         followers = readers.get(result, [])
         if tensor not in makers or any(node.name in chosen for node in followers):
             continue
-        if result in outputs:
-            makers[tensor].output[0] = result
-        for node in followers:
-            node.input[:] = [tensor if name == result else name for name in node.input]
+        gone, kept = (tensor, result) if result in outputs else (result, tensor)
+        makers[tensor].output[0] = kept
+        for node in (*followers, *readers[tensor]):
+            node.input[:] = [kept if name == gone else name for name in node.input]
         graph.node.remove(q)
         graph.node.remove(dq)
         steps |= {*q.input[1:], *dq.input[1:]}

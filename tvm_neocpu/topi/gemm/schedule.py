@@ -74,7 +74,9 @@ def flatten_output(sch: Schedule, output: SBlockRV, split: int = 0) -> None:
 
     def flat(*at: tirx.Var) -> tuple[tirx.Expr | int, ...]:
         outside = (flat_index(at[:split], first),) if split else ()
-        return (*outside, flat_index(at[split:-1], rows), at[-1])
+        # A vector times a matrix has no rows: flat_index says the number 0 then.
+        row = flat_index(at[split:-1], rows) if rows else tirx.const(0, str(at[-1].ty.dtype))
+        return (*outside, row, at[-1])
 
     sch.transform_block_layout(output, tirx.IndexMap.from_func(flat, ndim=len(shape)))
 

@@ -18,6 +18,7 @@ from tvm_neocpu.topi.tir.instructions.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.plant_tiles import plant_tiles
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
+from tvm_neocpu.topi.tir.instructions.store_singly import store_singly
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.prefetch.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.prefetch.group_requests import group_requests
@@ -60,6 +61,8 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     plant_bf16,
     round_and_saturate,
     plant_look_ups,
+    # Behind all that rewrite what is stored.
+    store_singly,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,
     # It turns blocks into what no ``Schedule`` reads any more, and clears what the outlined parts

@@ -39,6 +39,18 @@ def test_matmul_integer(zeros: str) -> None:
     assert_like(ours(model, inputs), exact(model, inputs))
 
 
+@pytest.mark.parametrize("zeros", ["", ", za, zb"])
+def test_matmul_integer_of_a_vector(zeros: str) -> None:
+    model = parsed(
+        f"g (uint8[12] x) => (int32[] y) {{ y = MatMulInteger(x, w{zeros}) }}",
+        w=integers("int8", 12, 7),
+        za=np.array(7, "uint8"),
+        zb=np.array(3, "int8"),
+    )
+    inputs = {"x": integers("uint8", 12)}
+    assert_like(ours(model, inputs), exact(model, inputs))
+
+
 CONVOLUTIONS = {
     "plain": ((1, 4, 7, 6), (3, 4, 3, 3), ""),
     "pads, strides, dilations": (

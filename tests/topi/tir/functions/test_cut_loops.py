@@ -14,11 +14,17 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import run_passes
 CPU = Cpu("skylake-avx512", AVX512, cores=1)
 
 
-def shifted(extent: tirx.Expr | int, cuts: bool = True, dtype: str = "float32") -> tirx.PrimFunc:
-    """y[x] = x > 2 ? a[x - 3] : 0, whose loop is marked to be cut."""
+def shifted(
+    extent: tirx.Expr | int, cuts: bool = True, dtype: str = "float32", through: str = ""
+) -> tirx.PrimFunc:
+    """y[x] = x > 2 ? a[x - 3] : 0, whose loop is marked to be cut; by way of another type."""
     a = te.placeholder([extent], dtype, "a")
-    zero = tirx.const(0, dtype)
-    y = te.compute([extent], lambda x: tirx.if_then_else(x > 2, a[x - 3], zero), name="y")
+    zero, other = tirx.const(0, dtype), through or dtype
+
+    def value(x: tirx.Var) -> tirx.Expr:
+        return tirx.if_then_else(x > 2, a[x - 3].astype(other).astype(dtype), zero)
+
+    y = te.compute([extent], value, name="y")
     sch = Schedule(te.create_prim_func([a, y]))
     if cuts:
         cut_loop(sch, sch.get_loops(sch.get_sblock("y"))[0])
@@ -62,7 +68,9 @@ def test_a_marked_loop_of_64_bits_is_cut() -> None:
         pytest.param(shifted(wide(50), cuts=False), id="no mark"),
         pytest.param(shifted(tirx.Var("n", "int64")), id="an extent that is not known"),
         pytest.param(shifted(wide(2**31)), id="too many elements"),
-        pytest.param(shifted(wide(50), dtype="int64"), id="values of 64 bits"),
+        pytest.param(shifted(wide(50), dtype="int64"), id="tensors of 64 bits"),
+        pytest.param(shifted(wide(50), through="int64"), id="values of 64 bits"),
+        pytest.param(shifted(wide(50), through="uint64"), id="unsigned ones"),
     ],
 )
 def test_other_functions_stay(func: tirx.PrimFunc) -> None:

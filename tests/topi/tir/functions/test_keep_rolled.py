@@ -18,12 +18,12 @@ from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.functions.keep_rolled import (
-    FAKE_USE,
     FULL_LIMIT,
     PARTIAL_LIMIT,
     ROLLED_KEY,
     fake_uses,
 )
+from tvm_neocpu.topi.tir.loops.fake_use import FAKE_USE
 
 ZEN3 = Cpu("znver3", AVX2, cores=1)
 GROUPED = ConvWorkload(1, 32, 14, 14, 32, (3, 3), (1, 1), (1, 1, 1, 1), groups=4)

@@ -16,6 +16,7 @@ from math import prod
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.ir import Call
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Buffer, BufferType, For
@@ -28,7 +29,7 @@ from tvm_neocpu.topi.tir.loops.affine import contains
 CUT_KEY = "pragma_loop_partition_hint"
 # The elements that an index of 32 bits reaches.
 MAX_ELEMENTS = 2**31
-WIDE = "int64"
+WIDE, WIDE_VALUES = "int64", ("int64", "uint64")
 
 
 def cut_loop(sch: Schedule, loop: LoopRV) -> None:
@@ -46,6 +47,8 @@ def narrow_indices(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     buffers = _buffers(func)
     if not all(map(_is_narrow, buffers)) or not any(map(_has_wide_extents, buffers)):
         return func
+    if any(contains(func.body, kind, _is_wide) for kind in (tirx.Cast, Call)):
+        return func  # TVM would narrow values, too
     mod = tvm.IRModule({"main": func})
     return tirx.transform.ForceNarrowIndexToInt32()(mod)["main"]
 
@@ -62,6 +65,10 @@ def _is_narrow(buffer: Buffer | tirx.Var) -> bool:
         return False
     elements = prod(int(extent) for extent in buffer.shape)
     return str(buffer.dtype) != WIDE and elements < MAX_ELEMENTS
+
+
+def _is_wide(value: tirx.Cast | Call) -> bool:
+    return str(getattr(value.ty, "dtype", "")) in WIDE_VALUES  # an address has none
 
 
 def _has_wide_extents(buffer: Buffer | tirx.Var) -> bool:

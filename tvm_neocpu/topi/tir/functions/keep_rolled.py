@@ -13,9 +13,6 @@ A loop's size decides, so a step is made large by intrinsics that leave no instr
 
 from __future__ import annotations
 
-from functools import cache
-
-import tvm
 from tvm import tirx
 from tvm.ir import Expr
 from tvm.s_tir import Schedule
@@ -23,6 +20,7 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Evaluate, For, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
+from tvm_neocpu.topi.tir.loops.fake_use import fake_use
 from tvm_neocpu.topi.tir.loops.rewrite_loops import (
     behind,
     opaque,
@@ -32,8 +30,6 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import (
 )
 
 ROLLED_KEY = "neocpu.rolled"
-# It counts as an instruction for LLVM's unroller, and a constant's use is dropped (LLVM 20 on).
-FAKE_USE = "llvm.fake.use"
 # LLVM's limits, in instructions: of a loop unrolled in part, of one that vanishes (-O3).
 PARTIAL_LIMIT, FULL_LIMIT = 150, 300
 
@@ -68,14 +64,5 @@ def plant_fake_uses(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
 def fake_uses(extent: int) -> list[Expr]:
     """Instructions that make a loop of so many steps too large to be unrolled."""
-    if not _is_known():
-        return []
-    count = max(PARTIAL_LIMIT // 2, FULL_LIMIT // max(2, extent))
-    return [tirx.call_llvm_intrin("void", FAKE_USE, tirx.const(0, "int32")) for _ in range(count)]
-
-
-@cache
-def _is_known() -> bool:
-    """Whether the LLVM that TVM was built with has the intrinsic."""
-    look_up = tvm.get_global_func("target.llvm_lookup_intrinsic_id", allow_missing=True)
-    return look_up is not None and bool(look_up(FAKE_USE))
+    use = fake_use()
+    return [] if use is None else [use] * max(PARTIAL_LIMIT // 2, FULL_LIMIT // max(2, extent))
