@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,9 +13,6 @@ from tvm_neocpu.core.errors import NeoCpuError, first_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# What NumPy and zipfile say of files that are damaged, or are something else.
-_DAMAGED = (ValueError, EOFError, SyntaxError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 def read_arrays(
@@ -34,7 +30,7 @@ def read_arrays(
             arrays = {name: found[name] for name in found.files}
     except OSError as error:
         raise error_type(f"cannot read {path}: {error.strerror or first_line(error)}") from error
-    except _DAMAGED as error:
+    except Exception as error:  # zipfile, zlib, tokenize and NumPy each have their own
         # NumPy takes any other content for pickled data, and says how to load that.
         reason = "" if "pickle" in str(error) else f": {first_line(error)}"
         raise error_type(f"{path} is no array of NumPy's, or damaged{reason}") from error

@@ -69,5 +69,5 @@ def read_padding(value: Any) -> tuple[int, int, int, int]:
     if not (isinstance(value, list) and len(value) == 4):
         top, left = read_pair(value, min_value=0)
         return (top, left, top, left)
-    top, left, bottom, right = (read_count(side, min_value=0) for side in value)
+    top, left, bottom, right = (read_count(side, 0, MAX_STEP) for side in value)
     return (top, left, bottom, right)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,11 +44,12 @@ def check_writable(path: Path | None) -> None:
     """
     if path is None:
         return
-    if not path.exists():
-        check_replaceable(path)
-        return
     with writing(path):
-        path.open("a").close()
+        is_there = path.exists()
+        if is_there:
+            path.open("a").close()
+    if not is_there:
+        check_replaceable(path.resolve() if path.is_symlink() else path)
 
 
 def check_replaceable(path: Path) -> None:
@@ -70,20 +72,27 @@ def write_model(path: Path, model: onnx.ModelProto) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text; of a name that is not UTF-8 the odd bytes are spelled. Raises NeoCpuError."""
-    content = text.encode("utf-8", "backslashreplace")
-    write_file(path, lambda file: file.write(content))
+    """Write a text; of a name that is not UTF-8 the odd bytes are spelled. Raises NeoCpuError.
+
+    In place: ``path`` may be /dev/stdout, which a shell sends to a file.
+    """
+    with writing(path):
+        path.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file; a full disk leaves what was there, no half of it. Raises NeoCpuError."""
     with writing(path):
-        if path.exists() and not path.is_file():  # /dev/stdout has no draft
-            with path.open("wb") as file:
+        place = path.resolve()
+        if (path.exists() and not path.is_file()) or not os.access(place.parent, os.W_OK):
+            with path.open("wb") as file:  # a device has no draft
                 write(file)
             return
-        with draft_of(path.resolve()) as draft, draft.open("wb") as file:
-            write(file)
+        with draft_of(place) as draft:
+            with draft.open("wb") as file:
+                write(file)
+            if place.exists():
+                shutil.copymode(place, draft)
 
 
 @contextlib.contextmanager

@@ -71,9 +71,10 @@ class IOBinding:
         """Have every run write an output into ``out``; a new array without one.
 
         ``out`` is an array of NumPy, or of torch and others over CPU memory. The network computes
-        into it if it is contiguous, aligned to 64 bytes, apart from all inputs and other outputs,
-        and if the network does not return an input, a weight or part of a tensor there. Else
-        each run copies; ``copy=False`` refuses it instead (ShapeError, here or at the run).
+        into it if it is contiguous, aligned to 64 bytes, apart from all inputs, and if the network
+        does not return an input, a weight or part of a tensor there. Else each run copies;
+        ``copy=False`` refuses it instead (ShapeError, here or at the run). Two outputs share no
+        element: the run refuses that.
 
         Raises ShapeError where ``out`` has another shape or type, or cannot be written.
         """
@@ -106,7 +107,10 @@ class IOBinding:
         return array
 
     def run(self) -> None:
-        """Run once. Raises SessionError for an input that was never bound."""
+        """Run once.
+
+        Raises SessionError for an input that was never bound, and for outputs that share memory.
+        """
         found = self._run(self._all_bound())
         self._outputs = [
             _written(info.name, array, self._targets.get(number))

@@ -25,7 +25,8 @@ class Im2colConfig:
     ``reg_n`` pixels are held in registers; a chunk covers ``tiles`` such tiles, or a few less where
     data are read in place. The reduction is cut into ``parts`` of equal length, and a chunk walks
     all its tiles for one part before the next. A tile computes ``reg_o`` blocks of output channels
-    side by side, the last tile those that are left: 13 blocks are 6 pairs and one. ``ic_bn``,
+    side by side, on the last walk over the pixels those that are left: 13 blocks are 6 pairs and
+    one. ``ic_bn``,
     ``oc_bn``, ``parallel_oc`` and ``oc_lanes`` are those of the direct template's ``ConvConfig``.
     """
 

@@ -47,23 +47,26 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 def gain(conv: ConvWorkload, cpu: Cpu) -> float:
     """Cycles that the direct template's best register tile takes over those of the best flat one.
 
-    Both are cycles of a wanted pixel and channel, with the weights streamed from L2.
+    Both are cycles of a wanted pixel and channel, with the weights streamed from L2. Lanes that
+    only fill a vector count as channels, unless blocks may share a tile instead.
     """
-    unit = cpu.unit(conv.types.accumulator)
+    unit, blocks = cpu.unit(conv.types.accumulator), wide_blocks(conv, cpu)
+    several = any(len(blocks_of_tile(conv, block, cpu)) > 1 for block, _ in blocks)
     # By vectors of a block: the channels of the block that they fill best.
     fullest: dict[int, int] = {}
-    for block, lanes in wide_blocks(conv, cpu):
+    for block, lanes in blocks:
         vectors = unit.registers_of(lanes or block)
-        fullest[vectors] = max(block, fullest.get(vectors, 0))
+        channels = block if several else vectors * unit.lanes
+        fullest[vectors] = max(channels, fullest.get(vectors, 0))
     direct = min(
-        _step_cycles(m * n, vectors, conv, cpu) / (m * n * block) * overhang(conv, m, n)
-        for (vectors, block), (m, n) in product(fullest.items(), register_tiles(conv, cpu))
+        _step_cycles(m * n, vectors, conv, cpu) / (m * n * channels) * overhang(conv, m, n)
+        for (vectors, channels), (m, n) in product(fullest.items(), register_tiles(conv, cpu))
         if unit.holds_tile(m * n, vectors) or m * n == 1
     )
     flat = min(
-        _cycles_of_channel(conv, n, vectors, block, reg_o, cpu)
-        for vectors, block in fullest.items()
-        for reg_o in blocks_of_tile(conv, block, cpu)
+        _cycles_of_channel(conv, n, vectors, channels, reg_o, cpu)
+        for vectors, channels in fullest.items()
+        for reg_o in (blocks_of_tile(conv, channels, cpu) if several else (1,))
         for n in pixel_tiles(conv, vectors * reg_o, cpu)
     )
     return direct / flat
@@ -83,7 +86,9 @@ def _step_cycles(pixels: int, vectors: int, conv: ConvWorkload, cpu: Cpu) -> flo
 def _cycles_of_channel(
     conv: ConvWorkload, reg_n: int, vectors: int, block: int, reg_o: int, cpu: Cpu
 ) -> float:
-    """Of a wanted pixel, in tiles of ``reg_o`` blocks of channels; the last may be of fewer."""
+    """Of a pixel, in tiles of ``reg_o`` blocks of so many channels; the last may be of fewer."""
+    if reg_o == 1:
+        return _cycles_a_pixel(conv, reg_n, vectors, cpu) / block
     whole, rest = divmod(conv.out_channels // block, reg_o)
     cycles = whole * _cycles_a_pixel(conv, reg_n, vectors * reg_o, cpu)
     if rest:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
+from onnx_net import Net
 from tvm import s_tir, te, tirx
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal
 
+from tvm_neocpu import relay
 from tvm_neocpu.core.machine.cpu import AVX512, Cpu
+from tvm_neocpu.quantizing.quantize_model import Settings, quantize_model
 from tvm_neocpu.topi.tir.functions.cut_loops import cut_loop, narrow_indices
 from tvm_neocpu.topi.tir.loops.rewrite_loops import run_passes
 
@@ -75,3 +81,20 @@ def test_a_marked_loop_of_64_bits_is_cut() -> None:
 )
 def test_other_functions_stay(func: tirx.PrimFunc) -> None:
     assert narrow_indices(func, CPU).same_as(func)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_network_in_tiles_is_compiled(precision: str, tmp_path: Path) -> None:
+    """Instructions of tiles take a distance of 64 bits; shapes of Relax make loops of 64, too."""
+    net = Net((1, 64, 14, 14))
+    x = net("Relu", net.conv("data", 64, 64, 3))
+    model = net.model(net.conv(x, 64, 64, 1))
+    if precision == "int8":
+        data = np.random.default_rng(0).standard_normal((1, 64, 14, 14), dtype="float32")
+        model = quantize_model(model, "net", [{"data": data}] * 2, Settings()).model
+    library = relay.build(
+        relay.frontend.from_onnx(model)[0],
+        target="llvm -mcpu=sapphirerapids",
+        precision="bf16" if precision == "bf16" else "fp32",
+    )
+    library.export_library(tmp_path / "net.tar")

@@ -4,9 +4,9 @@
 
 TVM cuts marked loops while it lowers. Shapes of Relax are of 64 bits, and so are the loops over
 them. TVM narrows them first, by variables of its own: the mark then names a variable that is no
-more, and the loop stays whole. So a function in which a loop is marked has indices of 32 bits. That
-is the last rewrite: what is narrow before it is scheduled breaks a convolution's loops where a
-prologue precedes them.
+more, and the loop stays whole. So a function in which a loop is marked gets indices of 32 bits, by
+the last rewrite: with narrow indices before it is scheduled, a convolution behind a gate loses its
+loops.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def cut_loop(sch: Schedule, loop: LoopRV) -> None:
 def narrow_indices(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with indices of 32 bits where a loop is marked to be cut.
 
-    It stays as it is where an extent is unknown or too large, or values are of 64 bits themselves.
+    It stays as it is where an extent is unknown or too large, or where tensors, values or what an
+    instruction takes are of 64 bits themselves: TVM would narrow them, too.
     """
     if not contains(func.body, For, lambda loop: CUT_KEY in loop.annotations):
         return func
@@ -48,7 +49,7 @@ def narrow_indices(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     if not all(map(_is_narrow, buffers)) or not any(map(_has_wide_extents, buffers)):
         return func
     if any(contains(func.body, kind, _is_wide) for kind in (tirx.Cast, Call)):
-        return func  # TVM would narrow values, too
+        return func
     mod = tvm.IRModule({"main": func})
     return tirx.transform.ForceNarrowIndexToInt32()(mod)["main"]
 
@@ -68,7 +69,11 @@ def _is_narrow(buffer: Buffer | tirx.Var) -> bool:
 
 
 def _is_wide(value: tirx.Cast | Call) -> bool:
-    return str(getattr(value.ty, "dtype", "")) in WIDE_VALUES  # an address has none
+    """Whether it makes a number of 64 bits, or takes one as it is: how far rows of a tile lie."""
+    given = value.args if isinstance(value, Call) else ()
+    numbers = [value, *(number for number in given if isinstance(number, tirx.IntImm))]
+    # An address has no type of an element.
+    return any(str(getattr(each.ty, "dtype", "")) in WIDE_VALUES for each in numbers)
 
 
 def _has_wide_extents(buffer: Buffer | tirx.Var) -> bool:
