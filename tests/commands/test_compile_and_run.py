@@ -217,8 +217,6 @@ def test_a_missing_file_is_the_librarys_own_error() -> None:
         networks.load("none.so")
 
 
-@pytest.mark.compiler
-@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes on POSIX only")
 def test_a_name_that_no_runtime_could_load_is_refused(
     tiny_file: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

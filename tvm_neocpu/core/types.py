@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+# The elements of a tensor at most: TVM's loops count in 32 bits.
+MAX_ELEMENTS = 2**31 - 1
+
 _BITS = re.compile(r"[a-z]+([1-9]\d*)")
 _MIXED = re.compile(r"(\w+) x (\w+)(?: -> (\w+) -> (\w+))?")
 # Accumulator and output of types whose text leaves both out.

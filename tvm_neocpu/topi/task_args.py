@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.types import Types, item_bytes, product_types
+from tvm_neocpu.core.types import MAX_ELEMENTS, Types, item_bytes, product_types
 
-# A line may say anything. TVM's indices and NumPy's extents have an end, and matrices are made of
-# so many columns as a stride has.
-MAX_COUNT = 2**31 - 1
+# A line may say anything, and Winograd's matrices have as many columns as a stride.
 MAX_STEP = 2**16
 
 
@@ -48,7 +46,7 @@ def read_data_and_weight(args: list[Any], rank: int) -> tuple[list[int], list[in
     return shape, weight, types
 
 
-def read_count(value: Any, min_value: int = 1, max_value: int = MAX_COUNT) -> int:
+def read_count(value: Any, min_value: int = 1, max_value: int = MAX_ELEMENTS) -> int:
     """A whole number that is neither too small nor too large."""
     if type(value) is not int or not min_value <= value <= max_value:
         raise LineError(f"{value!r} is not a size")

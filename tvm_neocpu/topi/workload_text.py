@@ -6,10 +6,8 @@ from math import prod
 
 from tvm_neocpu.core.errors import WorkloadTextError
 from tvm_neocpu.core.network.workload import Workload
+from tvm_neocpu.core.types import MAX_ELEMENTS
 from tvm_neocpu.topi.table import operators
-
-# The elements that an index of TVM's reaches.
-MAX_ELEMENTS = 2**31
 
 
 def parse_workload(text: str) -> Workload:
@@ -29,7 +27,7 @@ def parse_workload(text: str) -> Workload:
 
 def _small_enough(text: str, workload: Workload) -> Workload:
     for shape in (*(operand.shape for operand in workload.operands), workload.out_shape):
-        if prod(shape) >= MAX_ELEMENTS:
+        if prod(shape) > MAX_ELEMENTS:
             extents = "x".join(map(str, shape))
             raise WorkloadTextError(f"{text!r} has a tensor of {extents}: 2**31 elements or more")
     return workload

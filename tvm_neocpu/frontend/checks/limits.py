@@ -16,12 +16,11 @@ import onnx
 from onnx import helper
 
 from tvm_neocpu.core.errors import ModelFileError, ShapeError
+from tvm_neocpu.core.types import MAX_ELEMENTS
 from tvm_neocpu.frontend.nodes import told
 
 # A build takes milliseconds a node; the largest CNNs have some 5,000.
 MAX_NODES = 50_000
-# TVM's loops count in 32 bits.
-MAX_ELEMENTS = 2**31 - 1
 # Code reaches the weights of a compiled file by 32-bit offsets.
 MAX_WEIGHT_BYTES = 2**31 - 1
 # What an importer may compute of weights: dequantise them, transpose them, merge them. A file may

@@ -88,18 +88,12 @@ def readers_of(bindings: Sequence[relax.VarBinding]) -> Readers:
             found.products[data] += taps if conv.groups == 1 else 0
             continue
         operands = {value} if isinstance(value, relax.Var) else set(flow_of(value).operands)
-        found.carried.update(operands if var in found.carried or _makes_few(value, var) else ())
+        makes_few = not is_stack(value) and _pixels(var) < max(map(_pixels, operands), default=0)
+        found.carried.update(operands if makes_few or var in found.carried else ())
         found.by_lanes.update(operands if var in found.by_lanes else ())
         for operand in operands:
             found.products[operand] += found.products[var]
     return found
-
-
-def _makes_few(value: relax.Expr, var: relax.Var) -> bool:
-    """Whether an operation has fewer pixels than what it reads."""
-    if isinstance(value, relax.Var) or is_stack(value):
-        return False
-    return _pixels(var) < max(map(_pixels, flow_of(value).operands), default=0)
 
 
 def _pixels(expr: relax.Expr) -> int:

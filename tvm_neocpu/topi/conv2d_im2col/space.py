@@ -10,7 +10,13 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.layout import factors
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.space import in_blocks, out_blocks, overhang, register_tiles
+from tvm_neocpu.topi.conv2d_direct.space import (
+    MAX_VECTORS,
+    in_blocks,
+    out_blocks,
+    overhang,
+    register_tiles,
+)
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.cost.roofline import PANEL_SHARE, tile_step_cycles
 
@@ -132,9 +138,9 @@ def blocks_of_tile(conv: ConvWorkload, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:
     Several where no block is wider than a vector, as of 208 channels, 13 vectors of 16: a tile of
     one vector loads a pixel for every product, one of two vectors for every other product.
     """
-    unit = cpu.unit(conv.types.accumulator)
-    whole = (block for block, lanes in wide_blocks(conv, cpu) if lanes == 0)
-    if oc_bn != unit.lanes or max(whole) > oc_bn:
+    widths = (count * oc_bn for count in range(2, MAX_VECTORS + 1))
+    is_vector = oc_bn == cpu.lanes(conv.types.accumulator)
+    if not is_vector or any(conv.out_channels % width == 0 for width in widths):
         return (1,)
     return tuple(range(1, min(MAX_BLOCKS, conv.out_channels // oc_bn) + 1))
 

@@ -22,13 +22,12 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Buffer, BufferType, For
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.types import MAX_ELEMENTS
 from tvm_neocpu.topi.tir.functions.memory_params import are_constant
 from tvm_neocpu.topi.tir.loops.affine import contains
 
 # s_tir::attr::pragma_loop_partition_hint
 CUT_KEY = "pragma_loop_partition_hint"
-# The elements that an index of 32 bits reaches.
-MAX_ELEMENTS = 2**31
 WIDE, WIDE_VALUES = "int64", ("int64", "uint64")
 
 
@@ -65,7 +64,7 @@ def _is_narrow(buffer: Buffer | tirx.Var) -> bool:
     if not isinstance(buffer.ty, BufferType) or not are_constant(buffer.shape):
         return False
     elements = prod(int(extent) for extent in buffer.shape)
-    return str(buffer.dtype) != WIDE and elements < MAX_ELEMENTS
+    return str(buffer.dtype) != WIDE and elements <= MAX_ELEMENTS
 
 
 def _is_wide(value: tirx.Cast | Call) -> bool:
