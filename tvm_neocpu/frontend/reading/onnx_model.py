@@ -37,11 +37,9 @@ _DOMAINS = frozenset({"", "ai.onnx"})
 # own that compute something else (Unique).
 _OF_ONNX_RUNTIME = frozenset(
     [
-        "Attention",
         "BiasGelu",
         "DequantizeLinear",
         "DynamicQuantizeLSTM",
-        "EmbedLayerNormalization",
         "FastGelu",
         "GatherND",
         "Gelu",

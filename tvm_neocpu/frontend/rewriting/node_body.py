@@ -45,6 +45,18 @@ class Body:
             return None
         return len(known.tensor_type.shape.dim)
 
+    def extent(self, place: int, axis: int) -> int | None:
+        """The extent of an input's axis; ``None`` where it is not known."""
+        rank = self.rank(place) if place < len(self._types) else None
+        if rank is None or axis >= rank:
+            return None
+        dim = self._types[place].tensor_type.shape.dim[axis]
+        return dim.dim_value if dim.HasField("dim_value") else None
+
+    def int64(self, values: int | Sequence[int]) -> str:
+        """A constant of 64-bit integers, as shapes, axes and places are."""
+        return self.add("Constant", value=numpy_helper.from_array(np.asarray(values, "int64")))
+
     def constant(self, value: Any, place: int = 0) -> str:
         """A constant of the element type that the input at ``place`` has, float32 by default."""
         known = self._types[place]
@@ -65,6 +77,23 @@ class Body:
         name, self._name = (self._name, "") if op_type != "Constant" else ("", self._name)
         self.nodes.append(helper.make_node(op_type, read, names, name, **attributes))
         return names
+
+    def unsqueeze(self, value: str, axes: Sequence[int]) -> str:
+        """Axes of one element, at places among the result's axes."""
+        if self.opset < 13:
+            return self.add("Unsqueeze", value, axes=axes)
+        return self.add("Unsqueeze", value, self.int64(axes))
+
+    def split(self, value: str, widths: Sequence[int]) -> list[str]:
+        """Parts of the last axis."""
+        if self.opset < 13:
+            return self.add_all("Split", value, outputs=len(widths), axis=-1, split=widths)
+        return self.add_all("Split", value, self.int64(widths), outputs=len(widths), axis=-1)
+
+    def slice(self, value: str, axis: int, start: int, stop: int, step: int) -> str:
+        """Elements of one axis, as Python's slices choose them."""
+        bounds = (self.int64([number]) for number in (start, stop, axis, step))
+        return self.add("Slice", value, *bounds)
 
     def named(self, name: str, place: int = 0) -> None:
         """Call a tensor of the body by the name of the node's result, if the node has that."""

@@ -17,7 +17,15 @@ from types import MappingProxyType
 import onnx
 from onnx import TensorProto, helper
 
+from tvm_neocpu.frontend.rewriting.attention_nodes import (
+    attention,
+    embed_layer_normalization,
+    multi_head_attention,
+    quantized_attention,
+    rotary_embedding,
+)
 from tvm_neocpu.frontend.rewriting.fresh_names import FreshNames
+from tvm_neocpu.frontend.rewriting.integer_products import dequantized_product
 from tvm_neocpu.frontend.rewriting.node_body import Body
 
 DOMAIN = "com.microsoft"
@@ -203,22 +211,28 @@ def _skip(op_type: str, factors: int) -> Callable[[Body], str | None]:
 def _dynamic_product(body: Body) -> str:
     codes, scale, zero = body.add_all("DynamicQuantizeLinear", body.input(0), outputs=3)
     zeros = (zero, body.input(3))
-    return _product(body, (codes, body.input(1)), (scale, body.input(2)), zeros, body.input(4))
+    return dequantized_product(
+        body, (codes, body.input(1)), (scale, body.input(2)), zeros, body.input(4)
+    )
 
 
 def _integer_product(body: Body) -> str:
     names = [body.input(place) for place in range(7)]
-    return _product(body, names[:2], names[2:4], names[4:6], names[6])
+    return dequantized_product(body, names[:2], names[2:4], names[4:6], names[6])
 
 
-def _product(
-    body: Body, codes: Sequence[str], scales: Sequence[str], zeros: Sequence[str], bias: str
-) -> str:
-    """``(A - zero) @ (B - zero) * scale of A * scale of B [+ bias]``, the product in integers."""
-    whole = body.add("MatMulInteger", *codes, *zeros)
-    scale = body.add("Mul", *scales)
-    result = body.add("Mul", body.add("Cast", whole, to=TensorProto.FLOAT), scale)
-    return body.add("Add", result, bias) if bias else result
+def _expanded(body: Body) -> str:
+    """An axis of one element at a place that is a number without axes."""
+    axes = body.add("Reshape", body.input(1), body.int64([1]))
+    return body.add("Unsqueeze", body.input(0), body.add("Cast", axes, to=TensorProto.INT64))
+
+
+def _distinct(body: Body) -> str:
+    """Values in the order in which they come first, places among them, and how often each is."""
+    names = body.add_all("Unique", body.input(0), outputs=4, sorted=0)
+    body.named(names[2], 1)
+    body.named(names[3], 2)
+    return names[0]
 
 
 def _quantized_where(body: Body) -> str:
@@ -249,20 +263,27 @@ def _channels_last(op_type: str, domain: str) -> Callable[[Body], str | None]:
 
 _BODIES: Mapping[str, Callable[[Body], str | None]] = MappingProxyType(
     {
+        "Attention": attention,
         "DynamicQuantizeMatMul": _dynamic_product,
+        "EmbedLayerNormalization": embed_layer_normalization,
+        "ExpandDims": _expanded,
         "FusedConv": _fused_conv,
         "FusedGemm": _fused_gemm,
         "FusedMatMul": _fused_matmul,
         "MatMulIntegerToFloat": _integer_product,
+        "MultiHeadAttention": multi_head_attention,
         "NhwcMaxPool": _channels_last("MaxPool", ""),
+        "QAttention": quantized_attention,
         "QLinearAveragePool": _channels_last("QLinearAveragePool", DOMAIN),
         "QLinearConv": _channels_last("QLinearConv", ""),
         "QLinearGlobalAveragePool": _channels_last("QLinearGlobalAveragePool", DOMAIN),
         "QLinearWhere": _quantized_where,
         "QuickGelu": _quick_gelu,
+        "RotaryEmbedding": rotary_embedding,
         "SkipLayerNormalization": _skip("LayerNormalization", 2),
         "SkipSimplifiedLayerNormalization": _skip("SimplifiedLayerNormalization", 1),
         "TransposeMatMul": _fused_matmul,
+        "Unique": _distinct,
     }
 )
 _GELUS: Mapping[str, Callable[[Body], str]] = MappingProxyType(
