@@ -13,6 +13,7 @@ from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_direct.template import compute, packed_shape
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.tir.functions.cut_loops import narrow_indices
+from tvm_neocpu.topi.tir.functions.group_trips import group_trips
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
@@ -83,6 +84,7 @@ def test_what_the_general_rule_scheduled_has_no_marks_to_look_for() -> None:
         plant_look_ups,
         transpose_tiles,
         whole_vectors,
+        group_trips,
         outline_parallel,
         forget_locals,
     )

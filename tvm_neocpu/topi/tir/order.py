@@ -11,6 +11,7 @@ from tvm import tirx
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.tir.functions.cut_loops import narrow_indices
+from tvm_neocpu.topi.tir.functions.group_trips import group_trips
 from tvm_neocpu.topi.tir.functions.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.instructions.plant_bf16 import plant_bf16
@@ -82,6 +83,8 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
     plant_look_ups,
     transpose_tiles,
     whole_vectors,
+    # Behind all that makes vectors: it counts what a trip stores.
+    group_trips,
     outline_parallel,
     forget_locals,
 )
