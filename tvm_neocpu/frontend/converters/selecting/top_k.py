@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 from tvm import relax, te
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
+from tvm_neocpu.frontend.converters.compute.extreme_across import place_across
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.selecting.one_hot import is_at
@@ -73,17 +75,29 @@ def _sorted(node: Node, axis: int, largest: bool, k: int) -> tuple[relax.Expr, r
     return node.emit(relax.op.gather_elements(node.data, places, axis)), places
 
 
+# By (is the largest asked for, the last of equals).
+_BETTER = {
+    (True, False): operator.gt,
+    (True, True): operator.ge,
+    (False, False): operator.lt,
+    (False, True): operator.le,
+}
+
+
 def arg_extremum(node: Node) -> relax.Expr:
     """The place of the largest or smallest element along ``axis``, of the first or last of equals.
 
     :mod:`tvm_neocpu.topi.math.extreme_place` says what becomes of a NaN.
     """
+    is_largest = node.op_type == "ArgMax"
     axis = _axis(node)
     keeps = bool(node.attributes.get("keepdims", 1))
     takes_last = bool(node.attributes.get("select_last_index", 0))
+    if axis < node.rank - 1 and static_shape_of(node.data.ty) is not None:
+        return place_across(node, axis, _BETTER[is_largest, takes_last], keeps)
 
     def compute(data: te.Tensor) -> te.Tensor:
-        return place_of_extreme(data, axis, node.op_type == "ArgMax", keeps, takes_last)
+        return place_of_extreme(data, axis, is_largest, keeps, takes_last)
 
     return node.builder.emit_te(compute, node.data, primfunc_name_hint=node.op_type.lower())
 
