@@ -46,7 +46,8 @@ def place_across(
             with T.serial(0, count) as j:
                 best[to + j] = data[source + j]
                 place[to + j] = tirx.const(0, "int32")
-            with T.serial(tirx.const(1, "int64"), tirx.const(length, "int64")) as k, T.serial(0, count) as j:
+            one, end = tirx.const(1, "int64"), tirx.const(length, "int64")
+            with T.serial(one, end) as k, T.serial(0, count) as j:
                 new = data[source + k * inner + j]
                 wins = better(new, best[to + j])
                 place[to + j] = tirx.Select(wins, tirx.Cast("int32", k), place[to + j])
