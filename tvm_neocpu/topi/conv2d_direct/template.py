@@ -136,7 +136,9 @@ def schedule_tiles(
     elif geometry.inner_steps >= MIN_ROLLED_WORDS:
         keep_rolled(sch, reduction[-1], pixels, vectors, unit, _beside_tile(dot, vectors, unit))
     # smlal multiplies by an element of a register; LLVM broadcasts the words of wider statements.
-    registers = 1 if dot is not None and dot.name == SMLAL.name else steps.MAX_VECTORS
+    # Dead lanes are not stored: what reads the tile reads its registers one by one.
+    singly = (dot is not None and dot.name == SMLAL.name) or config.oc_lanes > config.oc_bn
+    registers = 1 if singly else steps.MAX_VECTORS
     steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers)
     return output, chunk
 

@@ -172,7 +172,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
         prefetch_next_run(sch, reduction[-1])
     vectors = unit.registers_of(config.oc_bn) * config.reg_o
     keep_rolled(sch, reduction[-1], config.reg_n, vectors, unit)
-    steps.hold_tile_in_registers(sch, product, reduction[0], unit)
+    # Dead lanes are not stored: what reads the tile reads its registers one by one.
+    registers = 1 if config.oc_lanes > config.oc_bn else steps.MAX_VECTORS
+    steps.hold_tile_in_registers(sch, product, reduction[0], unit, registers)
     place_columns(sch, chunk, conv, config, cpu.unit(conv.types.data))
     return output
 

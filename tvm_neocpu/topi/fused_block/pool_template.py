@@ -18,9 +18,10 @@ from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, chunk_of, cut_chun
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv
 from tvm_neocpu.topi.fused_block.template import FLOPS, INDEX, LAYERS, MEMBERS, key_of
 from tvm_neocpu.topi.schedule_function import schedule_loops
+from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
 from tvm_neocpu.topi.tir.loops.affine import replaced
 from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque
-from tvm_neocpu.topi.tir.order import FIRST_MEMBER_REWRITES, GENERIC_REWRITES
+from tvm_neocpu.topi.tir.order import FIRST_MEMBER_REWRITES, POOL_REWRITES
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def pool_of(func: tirx.PrimFunc, reads: int, cpu: Cpu) -> Pool | None:
     if scheduled is None:
         return None
     batch, blocks, height = shapes[1][:3]
-    chunk = chunk_of(scheduled, (batch, blocks, height), GENERIC_REWRITES, cpu)
+    chunk = chunk_of(scheduled, (batch, blocks, height), POOL_REWRITES, cpu)
     window = None if chunk is None else _rows_read(chunk, chunk.params[reads], batch)
     if chunk is None or window is None:
         return None
@@ -73,7 +74,7 @@ def pooled_function(
         FLOPS: layer.workload.flops,
         MEMBERS: key_of(((layer.workload, layer.config),)),
     }
-    return func.with_attrs({**dict(conv.attrs or {}), **notes})
+    return widest_vectors(func, cpu).with_attrs({**dict(conv.attrs or {}), **notes})
 
 
 def _loops(group: PooledConv, first: Chunk, pool: Pool) -> SBlockRealize:

@@ -22,6 +22,7 @@ from tvm_neocpu.topi.image.depth import WINDOWS
 from tvm_neocpu.topi.schedule.steps import find_block
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
 from tvm_neocpu.topi.tir.loops.rewrite_loops import counted_loop, opaque, sequence
 from tvm_neocpu.topi.tir.order import (
     FIRST_MEMBER_REWRITES,
@@ -87,7 +88,7 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
         FLOPS: sum(workload.flops for workload in workloads),
         MEMBERS: key_of(tuple((each.workload, each.config) for each in block.members)),
     }
-    return func.with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
+    return widest_vectors(func, cpu).with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
 
 
 def _rewrites(block: FusedBlock) -> list[Sequence[Rewrite]]:

@@ -21,6 +21,7 @@ from tvm_neocpu.topi.tir.instructions.plant_tiles import plant_tiles
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.instructions.store_singly import store_singly
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
+from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
 from tvm_neocpu.topi.tir.prefetch.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.prefetch.group_requests import group_requests
 from tvm_neocpu.topi.tir.prefetch.prefetch_epilogue import prefetch_epilogues
@@ -71,6 +72,8 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     forget_locals,
     # What it allocates need not be cleared, and TVM's passes before it see fewer statements.
     parts_by_address,
+    # Behind all that look for equal vectors.
+    widest_vectors,
     # Last: nobody else expects indices of two widths.
     narrow_indices,
 )
@@ -87,6 +90,11 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
     group_trips,
     outline_parallel,
     forget_locals,
+)
+
+# A pool inside a fused group, whose trips the group shares out.
+POOL_REWRITES: tuple[Rewrite, ...] = tuple(
+    rewrite for rewrite in GENERIC_REWRITES if rewrite is not group_trips
 )
 
 # A layer inside a fused group: what it reads and writes stays in the caches, so that nothing asks
