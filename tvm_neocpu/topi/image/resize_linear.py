@@ -1,19 +1,31 @@
 """Bilinear resize in NCHW or NCHW[x]c: neighbours and weights are tables made at compile time.
 
 Computed where they are used, they cost a vector of channels more than its four loads and blends.
+
+In plain NCHW the pixels of a row are gathered one by one. So an image that grows is stretched along
+its rows first, each source row once; rows between them are vectors then:
+
+    for n, c:
+        for y in H, x in OW: stretched[y, x] = blend of data[n, c, y, cols[x]]
+        for y in OH, x in OW: result[n, c, y, x] = blend of stretched[rows[y], x]
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from tvm import te, tirx
 
+from tvm_neocpu.topi.schedule.stages import stage_attrs
+
 RESIZE = "resize_linear"
 # The element type of the images that the tables are made for.
 DTYPE = "float32"
+# The (N, C) that a chunk has one of. With fewer images than this a core may get none.
+OUTER_AXES, MIN_IMAGES = 2, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +65,39 @@ def compute(
     Returns (N, C, OH, OW[, x]).
     """
 
-    def pixel(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, *lane: tirx.Var) -> tirx.Expr:
-        def blended(row: tirx.Expr) -> tirx.Expr:
-            left, right = (data(n, c, row, cols[x, side], *lane) for side in (0, 1))
-            return left + (right - left) * col_share[x]
+    def blended(n: tirx.Var, c: tirx.Var, y: tirx.Expr, x: tirx.Var, *lane: tirx.Var) -> tirx.Expr:
+        left, right = (data(n, c, y, cols[x, side], *lane) for side in (0, 1))
+        return left + (right - left) * col_share[x]
 
-        above, below = blended(rows[y, 0]), blended(rows[y, 1])
+    row: Callable[..., tirx.Expr] = blended
+    if _grows(data.shape, int(rows.shape[0])):
+        row = _stretched(data, blended, cols)
+
+    def pixel(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, *lane: tirx.Var) -> tirx.Expr:
+        above, below = (row(n, c, rows[y, side], x, *lane) for side in (0, 1))
         return above + (below - above) * row_share[y]
 
     shape = (*data.shape[:2], rows.shape[0], cols.shape[0], *data.shape[4:])
     return te.compute(shape, pixel, name=RESIZE)
+
+
+def _stretched(
+    data: te.Tensor, blended: Callable[..., tirx.Expr], cols: te.Tensor
+) -> Callable[..., tirx.Expr]:
+    """Elements of all source rows, as long as the result's."""
+    shape, last = (*data.shape[:3], cols.shape[0]), data.shape[2] - 1
+    rows = te.compute(shape, blended, name="stretched", attrs=stage_attrs(OUTER_AXES))
+
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Expr, x: tirx.Var) -> tirx.Expr:
+        # The table's rows are all inside; TVM wants to see that of what reads a stage.
+        return rows(n, c, tirx.max(tirx.min(y, last), 0), x)
+
+    return element
+
+
+def _grows(shape: Sequence[tirx.Expr], rows: int) -> bool:
+    """Whether a plain image gets no fewer rows, and the cores can share the channels out."""
+    known = [int(extent) for extent in shape if isinstance(extent, tirx.IntImm)]
+    if len(known) != 4 or len(shape) != 4:
+        return False
+    return rows >= known[2] and known[0] * known[1] >= MIN_IMAGES

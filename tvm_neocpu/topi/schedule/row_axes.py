@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvm.ir import Expr
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import BufferRegion, IntImm, IterVar
+from tvm.sym import Analyzer
+from tvm.tirx import BufferRegion, IntImm, IterVar, Var
 from tvm_ffi import structural_equal
 
 from tvm_neocpu.topi.schedule import steps
@@ -42,14 +44,24 @@ def _run(regions: Sequence[BufferRegion], axes: Sequence[IterVar]) -> int:
 def _has_rows(accessed: BufferRegion, axes: Sequence[IterVar]) -> bool:
     """Whether a region's last indices are these axes in full, or it moves with none of them.
 
-    A region of several elements is TVM's bound of a place that is a formula (a mirrored image).
+    Of the first axis it may be a part: channels 128 to 255 of an image follow each other. A region
+    of several elements is TVM's bound of a place that is a formula (a mirrored image).
     """
     last = list(zip(accessed.region, accessed.source.shape, strict=True))[-len(axes) :]
-    if len(last) == len(axes) and all(
-        axis.var.same_as(place.min) and structural_equal(axis.dom.extent, extent)
-        for axis, (place, extent) in zip(axes, last, strict=True)
+    if (
+        len(last) == len(axes)
+        and _moves_with(last[0][0].min, axes[0].var)
+        and all(
+            axis.var.same_as(place.min) and structural_equal(axis.dom.extent, extent)
+            for axis, (place, extent) in zip(axes[1:], last[1:], strict=True)
+        )
     ):
         return True
     if any(uses(place.min, axis.var) for place in accessed.region for axis in axes):
         return False
     return all(isinstance(place.extent, IntImm) and place.extent == 1 for place in accessed.region)
+
+
+def _moves_with(place: Expr, var: Var) -> bool:
+    """Whether a place is the axis, or so many elements behind it."""
+    return place.same_as(var) or not uses(Analyzer().simplify(place - var), var)

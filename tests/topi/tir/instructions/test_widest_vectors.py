@@ -18,8 +18,11 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
 
 
-def row_of_tile(channels: int, lanes: int, step: int = 1) -> tirx.PrimFunc:
-    """Rows of ``channels`` stored from a tile of ``lanes``, a bias of every ``step``-th added."""
+def row_of_tile(channels: int, lanes: int, step: int = 1, together: int = 1) -> tirx.PrimFunc:
+    """Rows of ``channels`` stored from a tile of ``lanes``, a bias of every ``step``-th added.
+
+    ``together`` rows are a loop; where it does not divide them, the last ones are tested for.
+    """
     data = te.placeholder((5, lanes), name="data")
     bias = te.placeholder((step * channels,), name="bias")
     tile = te.compute((5, lanes), lambda n, c: data[n, c] * 2.0, name="tile")
@@ -27,15 +30,16 @@ def row_of_tile(channels: int, lanes: int, step: int = 1) -> tirx.PrimFunc:
     sch = Schedule(te.create_prim_func([data, bias, out]))
     tile_block, out_block = sch.get_sblock("tile"), sch.get_sblock("out")
     sch.set_scope(tile_block, 0, steps.LOCAL)
+    sch.split(sch.get_loops(out_block)[0], [None, together])
     unit = SKYLAKE.unit("float32")
     for block in (tile_block, out_block):
         steps.vectorize_lanes(sch, sch.get_loops(block)[-1], unit)
     return sch.mod["main"]
 
 
-def opaque_row(channels: int, lanes: int, step: int = 1) -> tirx.PrimFunc:
+def opaque_row(channels: int, lanes: int, step: int = 1, together: int = 1) -> tirx.PrimFunc:
     """The same without axes of blocks, as the rewrite finds it."""
-    mod = tvm.IRModule({"main": row_of_tile(channels, lanes, step)})
+    mod = tvm.IRModule({"main": row_of_tile(channels, lanes, step, together)})
     return tvm.s_tir.transform.ConvertBlocksToOpaque()(mod)["main"]
 
 
@@ -68,6 +72,13 @@ def test_a_row_is_cut_into_registers_and_a_rest(channels: int, lanes: int, parts
 def test_other_rows_stay(channels: int, lanes: int, step: int, why: str) -> None:
     before = opaque_row(channels, lanes, step)
     assert tvm_ffi.structural_equal(widest_vectors(before, SKYLAKE), before), why
+
+
+def test_a_row_that_may_not_be_there_is_tested_for() -> None:
+    """A store without its test wrote behind the last pixel."""
+    after = widest_vectors(opaque_row(24, 32, together=3), SKYLAKE).script()
+    assert after.count("T.where(") == 2
+    assert "T.Shuffle(" not in after
 
 
 def test_the_tile_of_a_block_with_dead_lanes_stays_in_registers() -> None:

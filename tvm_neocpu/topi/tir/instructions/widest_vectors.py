@@ -64,7 +64,7 @@ def _cut(extent: int, widest: int) -> list[tuple[int, int]]:
 def _vector(loop: For, vector: For, start: int, width: int, widest: int) -> Stmt:
     """The statements of ``vector`` from an element of the row on."""
     inside = vector.body
-    if width < widest and isinstance(inside, SBlockRealize):
+    if width < widest and isinstance(inside, SBlockRealize) and not _tests(inside):
         part = _part_of_registers(loop, vector, inside.block.body, start, width, widest)
         if part is not None:
             return part
@@ -73,6 +73,10 @@ def _vector(loop: For, vector: For, start: int, width: int, widest: int) -> Stmt
     first = tirx.const(start // int(vector.extent), str(loop.loop_var.ty.dtype))
     body = replaced(inside, {loop.loop_var: first, vector.loop_var: lane})
     return For(lane, tirx.const(0, kind), tirx.const(width, kind), ForKind.VECTORIZED, body)
+
+
+def _tests(realized: SBlockRealize) -> bool:
+    return not _is(realized.predicate, 1)
 
 
 def _part_of_registers(
