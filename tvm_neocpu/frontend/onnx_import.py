@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import tvm
-from onnx import inliner
 from tvm import relax
 from tvm.relax.frontend import detach_params
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map, onnx_input
@@ -45,6 +44,7 @@ from tvm_neocpu.frontend.reading.onnx_model import (
 )
 from tvm_neocpu.frontend.reading.onnx_nodes import OnnxNodes
 from tvm_neocpu.frontend.reading.weights_in_file import WeightsInFile
+from tvm_neocpu.frontend.rewriting.inline_functions import without_functions
 from tvm_neocpu.frontend.rewriting.narrow_codes import in_bytes
 from tvm_neocpu.frontend.rewriting.single_precision import in_single_precision
 from tvm_neocpu.frontend.sequences.loop_sequences import sequences_as_tensors
@@ -126,8 +126,7 @@ class _Folded(NamedTuple):
 def _folded(
     model: onnx.ModelProto, shapes: Shapes | None, opset: int | None, keep_weights: bool
 ) -> _Folded:
-    if model.functions:
-        model = inliner.inline_local_functions(model)
+    model = without_functions(model)
     model = in_bytes(in_single_precision(model))
     check_element_types(model.graph)
     resolved = resolve_shapes(model.graph, shapes)

@@ -24,6 +24,7 @@ from tvm_neocpu.frontend.checks.check_graph import check_sound, is_external, ten
 from tvm_neocpu.frontend.checks.limits import check_elements, check_weight_bytes
 from tvm_neocpu.frontend.nodes import all_nodes, opset_of
 from tvm_neocpu.frontend.reading.external_data import load_external_data
+from tvm_neocpu.frontend.reading.sorted_nodes import in_order, sort_nodes
 from tvm_neocpu.frontend.reading.weights_in_file import WeightsInFile, model_without_weights
 from tvm_neocpu.frontend.shapes.fold_shapes import Graph
 from tvm_neocpu.targets.syntax import suggestion
@@ -71,6 +72,7 @@ def load_model(path: str | Path) -> onnx.ModelProto:
     path = _checked_path(path)
     try:
         model = onnx.load(str(path), load_external_data=False)
+        sort_nodes(model)
         _check_model(model, str(path))
         load_external_data(model, path)
     except NeoCpuError:
@@ -91,6 +93,7 @@ def load_to_import(path: str | Path) -> tuple[onnx.ModelProto, WeightsInFile | N
     found = model_without_weights(path)
     if found is None:
         return load_model(path), None
+    sort_nodes(found[0])
     _check_model(found[0], str(path))
     return found
 
@@ -119,7 +122,12 @@ def _size_of(path: Path) -> int:
 
 
 def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelProto:
-    """The model if it is one, and sound, with all its weights. Raises ModelFileError."""
+    """The model if it is one, and sound, with all its weights, its nodes sorted.
+
+    Raises ModelFileError.
+    """
+    if isinstance(model, onnx.ModelProto):
+        model = in_order(model)
     _check_model(model, name)
     for tensor in tensors_of(model):
         if is_external(tensor):

@@ -15,12 +15,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import onnx
+from onnx import inliner
 
-from tvm_neocpu.frontend.nodes import nested_graphs
+from tvm_neocpu.frontend.nodes import all_nodes, nested_graphs
 from tvm_neocpu.frontend.rewriting.fresh_names import FreshNames
 from tvm_neocpu.frontend.rewriting.renamed_node import renamed
 
 _STANDARD = ("", "ai.onnx")
+
+
+def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, or one with the bodies of its own functions in place of their calls.
+
+    onnx's inliner leaves out an attribute that the call does not give, and the function has a
+    default of: such calls get it first.
+    """
+    if not model.functions:
+        return model
+    defaults = {
+        (function.domain, function.name, function.overload): function.attribute_proto
+        for function in model.functions
+        if function.attribute_proto
+    }
+    if defaults:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        model = copy
+    for holder in (model.graph, *model.functions) if defaults else ():
+        for node in all_nodes(holder):
+            given = {attribute.name for attribute in node.attribute}
+            known = defaults.get((node.domain, node.op_type, node.overload), ())
+            node.attribute.extend(each for each in known if each.name not in given)
+    return inliner.inline_local_functions(model)
 
 
 def function_nodes(

@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 
 import onnx
-from onnx import inliner, shape_inference, version_converter
+from onnx import shape_inference, version_converter
 
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, first_line
 from tvm_neocpu.frontend.nodes import all_nodes, opset_of
+from tvm_neocpu.frontend.rewriting.inline_functions import without_functions
 from tvm_neocpu.frontend.rewriting.onnx_runtime_nodes import in_standard_nodes
 from tvm_neocpu.frontend.rewriting.single_precision import in_single_precision
 from tvm_neocpu.quantizing.onnx_runs import runtime
@@ -31,8 +32,7 @@ def prepare(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     cannot load it.
     """
     _refuse_quantised(model, name)
-    if model.functions:
-        model = inliner.inline_local_functions(model)
+    model = without_functions(model)
     model = _of_new_opset(in_standard_nodes(in_single_precision(model)), name)
     return shape_inference.infer_shapes(_named(_folded(model, name)))
 
