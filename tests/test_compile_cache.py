@@ -86,6 +86,17 @@ def test_the_second_session_builds_nothing(
     ] == []
 
 
+@pytest.mark.parametrize("text", ["null", "5", "[5]", '[[[], "x"]]', "no JSON"])
+def test_damaged_warnings_of_an_entry_are_passed_over(
+    text: str, cache_home: Path, model: Path, builds: list[int]
+) -> None:
+    first = scores(model)
+    for path in cache_home.glob("*.json"):
+        path.write_text(text)
+    np.testing.assert_array_equal(scores(model), first)
+    assert len(builds) == 1
+
+
 def test_weights_in_a_file_beside_the_model_count(
     cache_home: Path, tiny_cnn: onnx.ModelProto, tmp_path: Path, builds: list[int]
 ) -> None:

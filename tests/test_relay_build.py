@@ -20,6 +20,7 @@ import tvm_neocpu  # provides tvm.relay
 from tvm_neocpu import relay
 from tvm_neocpu.core.accuracy.precision import BoundWarning, PrecisionError
 from tvm_neocpu.core.errors import (
+    ConfigError,
     NeoCpuError,
     TargetError,
 )
@@ -218,3 +219,12 @@ def test_precision_of_a_module_that_was_changed_in_place() -> None:
     mod["main"] = other["main"]
     with pytest.raises(PrecisionError, match=AS_IMPORTED):
         relay.build(mod, precision="int8", accuracy_data={"data": np.zeros((1, 8, 6, 6))})
+
+
+def test_a_cap_that_is_no_size_of_a_tile_is_told(
+    tiny_cnn: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_NEOCPU_WINOGRAD_TILE", "x")
+    with pytest.raises(ConfigError, match="is a tile size"):
+        mod, params = relay.frontend.from_onnx(tiny_cnn)
+        relay.build(mod, params=params, cache=False)

@@ -210,7 +210,7 @@ def _tell_again(path: Path) -> None:
             if name in _WARNINGS:
                 kind = getattr(import_module(_WARNINGS[name]), name)
                 warnings.warn(kind(text), stacklevel=4)
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):  # no file, no JSON, or JSON of another kind
         return
 
 

@@ -35,6 +35,7 @@ from tvm_neocpu.runtime.files.module_info import Entry, ModuleInfo, TensorInfo, 
 from tvm_neocpu.runtime.process import host
 from tvm_neocpu.runtime.process.fork_gate import building
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
+from tvm_neocpu.topi.conv2d_winograd.space import tile_limit
 from tvm_neocpu.tuning.database.history import History
 
 
@@ -60,9 +61,10 @@ def build_networks(
     thread count. ``small_file`` leaves the transforms of Winograd's weights to whoever loads the
     exported file.
 
-    Raises ShapeError for any other input that is not static, and what :func:`lower_networks`
-    raises.
+    Raises ShapeError for any other input that is not static, ConfigError for a user's cap that is
+    no size of a tile, and what :func:`lower_networks` raises.
     """
+    tile_limit()  # TVM's passes would make a RuntimeError of it
     entries = tuple(
         Entry(
             function,

@@ -135,6 +135,17 @@ def test_bad_input_is_one_line(
     assert not Path("tiny-int8.onnx").exists()
 
 
+def test_the_model_itself_is_not_replaced(
+    tiny_file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = Path(tiny_file).read_bytes()
+    Path("link.onnx").symlink_to(tiny_file)
+    for name in (tiny_file, "link.onnx"):
+        assert run([tiny_file, "--random", "2", "-o", name]) == USER_ERROR
+        assert f"{name} is the model itself" in capfd.readouterr().err
+    assert Path(tiny_file).read_bytes() == before
+
+
 def test_an_unreadable_image_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     Path("images").mkdir()
     Path("images/a.png").write_bytes(b"no image")

@@ -158,3 +158,11 @@ def test_bad_input_is_one_line(
     assert code == USER_ERROR
     error = capfd.readouterr().err
     assert text in error and error.count("\n") == 1
+
+
+def test_what_was_compared_stays_where_the_next_network_is_none(
+    tiny_file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert verify.main([tiny_file, "nosuch", "--json", "report.json"]) == USER_ERROR
+    (network,) = json.loads(Path("report.json").read_text())["networks"]
+    assert network["outputs"] and "neither a file" in capfd.readouterr().err

@@ -22,7 +22,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tvm_neocpu.commands.shared import cli, disk, networks
-from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.frontend.reading.onnx_model import (
     declared_shape,
     graph_inputs,
@@ -51,6 +51,8 @@ def _quantize(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     name, model = cli.load_network(options.model)
     path = options.output or Path(f"{name}-int8.onnx")
+    if path.exists() and Path(options.model).exists() and path.samefile(options.model):
+        raise NeoCpuError(f"{path} is the model itself; give another name with -o")
     disk.check_writable(options.json)
     with _kept_only_if_written(path):
         samples = _samples(model, options)

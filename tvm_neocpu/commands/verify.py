@@ -47,9 +47,14 @@ def _verify(argv: list[str]) -> int:
     cli.take_threads(options, flags)
     disk.check_writable(options.json)
     ours = partial(_ours, target=cli.target_text(options.target, flags))
-    with cli.logs_of(options):
-        report = [_checked(spec, options, flags, ours) for spec in options.models]
-    disk.write_report(options.json, {"networks": report})
+    report: list[dict[str, Any]] = []
+    try:
+        with cli.logs_of(options):
+            for spec in options.models:
+                report.append(_checked(spec, options, flags, ours))
+    finally:  # what was compared stays, though the next network is none
+        if report:
+            disk.write_report(options.json, {"networks": report})
     differs = any(output["differs"] for network in report for output in network["outputs"])
     return DIFFERS if differs else 0
 

@@ -116,6 +116,21 @@ def test_grey_images_for_one_channel(tmp_path: Path) -> None:
     assert sample["data"].shape == (1, 1, 8, 8) and sample["data"].min() == 1
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_16_bits(channels: int, tmp_path: Path) -> None:
+    """Pillow itself would clip them at 255."""
+    Image.fromarray(np.full((20, 20), 32768, "uint16")).save(tmp_path / "a.png")
+    (sample,) = read(tmp_path, TensorInfo("data", (1, channels, 8, 8), "float32"))
+    np.testing.assert_allclose(sample["data"], 128 / 255)
+
+
+def test_an_image_of_unknown_range_is_refused(tmp_path: Path) -> None:
+    """Pillow reads a file by what it holds, here a TIFF of floats."""
+    Image.fromarray(np.full((20, 20), 0.5, "float32")).save(tmp_path / "a.png", format="TIFF")
+    with pytest.raises(CalibrationDataError, match="has pixels of mode F"):
+        read(tmp_path, IMAGE)
+
+
 @pytest.mark.parametrize("shape", [(1, 3, OPEN, OPEN), (1, 5, 8, 8), (1, 3, 8)])
 def test_an_image_for_an_input_that_takes_none(shape: tuple[int, ...], tmp_path: Path) -> None:
     Image.fromarray(np.zeros((8, 8, 3), "uint8")).save(tmp_path / "a.png")

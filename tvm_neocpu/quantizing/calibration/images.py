@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,14 @@ from tvm_neocpu.core.errors import MissingPackageError, first_line
 from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
 from tvm_neocpu.runtime.files.module_info import OPEN, TensorInfo
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 # The shorter side before the crop, over the crop's: 256 for 224.
 RESIZE = 256 / 224
 _CHANNELS = {1: "L", 3: "RGB"}
+# Pillow's modes of more than 8 bits.
+_WIDE = frozenset(["F", "I", "I;16", "I;16B", "I;16L", "I;16N"])
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,9 @@ def read_image(path: Path, info: TensorInfo, options: ImageOptions) -> NDArray[n
     channels, height, width, last = _extents(info, path)
     try:
         with Image.open(path) as opened:
-            image = opened.convert(_CHANNELS[channels])
+            image = _of_bytes(opened, path).convert(_CHANNELS[channels])
+    except CalibrationDataError:
+        raise
     except Exception as error:  # Pillow's decoders have exceptions of their own
         raise CalibrationDataError(f"cannot read the image {path}: {first_line(error)}") from error
     factor = max(height / image.height, width / image.width) * RESIZE
@@ -55,6 +63,25 @@ def read_image(path: Path, info: TensorInfo, options: ImageOptions) -> NDArray[n
     if options.bgr:
         normal = normal[:, :, ::-1]
     return np.ascontiguousarray(normal if last else normal.transpose(2, 0, 1))
+
+
+def _of_bytes(image: Image.Image, path: Path) -> Image.Image:
+    """The image with 8 bits a pixel: Pillow itself would clip one of 16 bits at 255.
+
+    Raises CalibrationDataError for pixels that have no range, floats and whole numbers of 32 bits.
+    """
+    from PIL import Image
+
+    if image.mode not in _WIDE:
+        return image
+    pixels = np.asarray(image)
+    largest = np.iinfo("uint16").max
+    if image.mode == "F" or pixels.min() < 0 or pixels.max() > largest:
+        raise CalibrationDataError(
+            f"the image {path} has pixels of mode {image.mode}, whose range is not known; convert "
+            "it to 8 or 16 bits, or give arrays (.npz)"
+        )
+    return Image.fromarray(np.rint(pixels * (255 / largest)).astype("uint8"))
 
 
 def _extents(info: TensorInfo, path: Path) -> tuple[int, int, int, bool]:
