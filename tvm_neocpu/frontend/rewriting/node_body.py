@@ -53,6 +53,12 @@ class Body:
         dim = self._types[place].tensor_type.shape.dim[axis]
         return dim.dim_value if dim.HasField("dim_value") else None
 
+    def is_integer(self, place: int) -> bool:
+        """Whether an input has whole numbers."""
+        known = self._types[place]
+        kind = (known.tensor_type.elem_type if known else 0) or TensorProto.FLOAT
+        return bool(np.issubdtype(helper.tensor_dtype_to_np_dtype(kind), np.integer))
+
     def int64(self, values: int | Sequence[int]) -> str:
         """A constant of 64-bit integers, as shapes, axes and places are."""
         return self.add("Constant", value=numpy_helper.from_array(np.asarray(values, "int64")))

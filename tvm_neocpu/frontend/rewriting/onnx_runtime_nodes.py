@@ -25,7 +25,10 @@ from tvm_neocpu.frontend.rewriting.attention_nodes import (
     rotary_embedding,
 )
 from tvm_neocpu.frontend.rewriting.fresh_names import FreshNames
-from tvm_neocpu.frontend.rewriting.integer_products import dequantized_product
+from tvm_neocpu.frontend.rewriting.integer_products import (
+    dequantized_product,
+    product_with_packed_weights,
+)
 from tvm_neocpu.frontend.rewriting.node_body import Body
 
 DOMAIN = "com.microsoft"
@@ -271,6 +274,7 @@ _BODIES: Mapping[str, Callable[[Body], str | None]] = MappingProxyType(
         "FusedGemm": _fused_gemm,
         "FusedMatMul": _fused_matmul,
         "MatMulIntegerToFloat": _integer_product,
+        "MatMulNBits": product_with_packed_weights,
         "MultiHeadAttention": multi_head_attention,
         "NhwcMaxPool": _channels_last("MaxPool", ""),
         "QAttention": quantized_attention,
