@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import tvm
+from onnx_text import parsed
 from tvm import relax
 
+from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.ir.describe import describe_inputs, describe_outputs, name_outputs
 from tvm_neocpu.relay_passes.ir.open_batch import open_batch
@@ -72,3 +74,13 @@ def test_what_is_described_as_open_is_the_batch(shape: tuple[int | str, ...]) ->
             describe_inputs(mod)
     else:
         assert describe_inputs(mod)[0][1] == shape
+
+
+def test_tensors_of_a_sequence_are_named_after_it() -> None:
+    """The other outputs keep their names."""
+    model = parsed("g (float[3,2] x) => (y, s) { y = Relu (x) s = SplitToSequence <axis = 0> (x) }")
+    mod, _ = relay.frontend.from_onnx(model)
+    assert [name for name, *_ in describe_outputs(mod)] == ["y", "s.0", "s.1", "s.2"]
+    alone = parsed("g (float[3,2] x) => (s) { s = SplitToSequence <axis = 0> (x) }")
+    mod, _ = relay.frontend.from_onnx(alone)
+    assert [name for name, *_ in describe_outputs(mod)] == ["s.0", "s.1", "s.2"]

@@ -18,6 +18,7 @@ from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
+from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES
 from tvm_neocpu.topi.tir.prefetch.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
@@ -55,7 +56,8 @@ def test_no_mark_is_left() -> None:
 
 
 def test_the_last_rewrites_are_those_that_no_schedule_reads() -> None:
-    assert TEMPLATE_REWRITES[-3:] == (forget_locals, parts_by_address, narrow_indices)
+    last = (forget_locals, parts_by_address, widest_vectors, narrow_indices)
+    assert TEMPLATE_REWRITES[-4:] == last
     assert GENERIC_REWRITES[-1] is forget_locals
     for rewrites in (TEMPLATE_REWRITES, GENERIC_REWRITES):
         assert rewrites.count(forget_locals) == 1

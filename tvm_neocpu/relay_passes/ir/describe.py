@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tvm
+from tvm import relax
 
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.ir.open_batch import open_batch
@@ -41,14 +42,31 @@ def describe_inputs(mod: tvm.IRModule) -> tuple[Described, ...]:
 def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
     """The outputs in order, tuples flattened; a dynamic dimension reads -1.
 
-    Names are the importer's. Without them an output is named by its number: ``"0"``, ``"1"``.
+    Names are the importer's, of a sequence's tensors ``"name.0"``, ``"name.1"``. Without them an
+    output is named by its number: ``"0"``, ``"1"``.
     """
     main = mod["main"]
     types = tensors_of(main.ret_ty)
     names = [str(name) for name in (main.attrs or {}).get(OUTPUT_NAMES, ())]
     if len(names) != len(types):
-        names = [str(number) for number in range(len(types))]
+        names = _names_of_tensors(names, main.ret_ty) or list(map(str, range(len(types))))
     return tuple(map(_describe_output, names, types))
+
+
+def _names_of_tensors(names: list[str], returned: Any) -> list[str]:
+    """A name for each tensor, where some results are sequences; none where that does not fit."""
+    if not isinstance(returned, relax.TupleType):
+        return []
+    nested = any(isinstance(field, relax.TupleType) for field in returned.fields)
+    fields = [returned] if len(names) == 1 and not nested else list(returned.fields)
+    if len(names) != len(fields):
+        return []
+    found: list[str] = []
+    for name, field in zip(names, fields, strict=True):
+        parts = tensors_of(field)
+        is_one = not isinstance(field, relax.TupleType)
+        found += [name] if is_one else [f"{name}.{at}" for at in range(len(parts))]
+    return found if len(set(found)) == len(found) else []
 
 
 def _describe_input(name: str, ty: Any, is_open: bool) -> Described:

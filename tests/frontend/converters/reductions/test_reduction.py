@@ -78,3 +78,12 @@ def test_extremes_of_infinities_alone(dtype: str) -> None:
         for keep in (0, 1)
     ]
     check_together(cases)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_the_mean_of_large_integers(dtype: str) -> None:
+    """Their sum does not fit into their type."""
+    largest = np.iinfo(dtype).max
+    data = np.array([[largest, largest - 4]], dtype)
+    (found,) = ours(node_model("ReduceMean", [data], opset=11, axes=[1], keepdims=0), [data])
+    np.testing.assert_array_equal(found, [largest - 2])

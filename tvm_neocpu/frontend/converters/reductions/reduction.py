@@ -62,10 +62,13 @@ _sum = _plain(relax.op.sum)
 def _mean(node: Node, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
     if node.dtype.startswith("float") or not axes:
         return _plain(relax.op.mean)(node, data, axes, keep)
-    total = node.emit(_sum(node, data, axes, keep))
+    # The sum of two numbers may be too large for their type.
+    wide = data if node.dtype == "int64" else node.emit(relax.op.astype(data, "int64"))
+    total = node.emit(_sum(node, wide, axes, keep))
     count = math.prod(node.extent(axis) for axis in axes)
     # Relax divides integers towards zero, as C does.
-    return relax.op.divide(total, relax.const(count, node.dtype))
+    mean = relax.op.divide(total, relax.const(count, "int64"))
+    return mean if node.dtype == "int64" else relax.op.astype(node.emit(mean), node.dtype)
 
 
 def _sum_square(node: Node, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
