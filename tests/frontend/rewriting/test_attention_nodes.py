@@ -104,6 +104,20 @@ def test_multi_head_attention_with_a_mask() -> None:
     check("MultiHeadAttention", rows, "q k v - m", num_heads=HEADS)
 
 
+@pytest.mark.parametrize("rows", [1, 5, 9])
+def test_multi_head_attention_to_earlier_rows(rows: int) -> None:
+    """Fewer rows than keys, and more: the last row sees all keys."""
+    given = {"q": normal(BATCH, rows, HIDDEN), "k": KEYS, "v": VALUES}
+    check("MultiHeadAttention", given, "q k v", num_heads=HEADS, unidirectional=1)
+
+
+def test_a_mask_of_one_key_is_none() -> None:
+    given = {"x": X, "m": np.zeros((BATCH, 1), "int32")}
+    lowest = float(np.finfo("float32").min)
+    fixed = {"w": W, "b": B}
+    check("Attention", given, "x w b m", fixed, num_heads=HEADS, mask_filter_value=lowest)
+
+
 TABLES = {"c": normal(16, 2, seed=1), "n": normal(16, 2, seed=2)}
 
 

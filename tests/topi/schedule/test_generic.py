@@ -167,6 +167,24 @@ def test_axes_that_all_tensors_have_in_full_are_one_row() -> None:
     assert "T.Ramp(v * T.int64(64), T.int64(1), 64)" in text
 
 
+def scheduled_text(build: Build, *shapes: tuple[int, ...]) -> str:
+    return ScheduleFunctions(SKYLAKE)(fused(build, *shapes)).script()
+
+
+def test_channels_that_follow_each_other_are_one_row() -> None:
+    """Channels 2 to 5, whose images have rows of 30: 4 x 7 x 30 are 13 times 64, and a rest."""
+    text = scheduled_text(lambda x: op.strided_slice(x, [1], [2], [6]), (1, 64, 7, 30))
+    assert "for v in range(T.int64(13)):" in text
+    assert "T.Ramp(v * T.int64(64) + T.int64(420), T.int64(1), 64)" in text
+
+
+def test_a_choice_of_a_part_is_made_once_a_channel() -> None:
+    """As one row of both parts each vector of a concat would test which part it reads."""
+    text = scheduled_text(lambda x, y: op.concat([x, y], axis=1), *[(1, 64, 7, 32)] * 2)
+    assert "T.parallel(T.int64(128))" in text, "a channel is a trip of its own"
+    assert "T.if_then_else(T.int64(64) <= ax0_ax1_fused, x1[" in text
+
+
 def test_a_scale_of_each_channel_leaves_the_image_one_row() -> None:
     text = ScheduleFunctions(SKYLAKE)(fused(op.multiply, (1, 64, 7, 30), (1, 64, 1, 1))).script()
     assert "in T.parallel(T.int64(32)):" in text

@@ -103,11 +103,12 @@ def _attended(
     ``mask``, ``scores`` and ``like`` are places among the node's inputs: which keys count, what is
     added to the scores, and what has their element type.
     """
-    scale = body.attributes.get("scale", 0.0) or 1 / math.sqrt(width)
+    scale = body.attributes.get("scale", 0.0) or 1 / math.sqrt(width)  # 0 means the default
     product = body.add("Mul", body.add("MatMul", queries, keys), body.constant(scale, like))
     if scores is not None and body.input(scores):
         product = body.add("Add", product, body.input(scores))
-    if body.input(mask):
+    # ONNX Runtime takes a mask (N, 1) for none.
+    if body.input(mask) and (body.rank(mask) != 2 or body.extent(mask, 1) != 1):
         hidden = _hidden_keys(body, mask, keys, like)
         if hidden is None:
             return None
@@ -123,7 +124,7 @@ def _hidden_keys(body: Body, place: int, keys: str, like: int) -> str | None:
     """Added to the scores: 0 where a key counts, a large negative number where it does not.
 
     A mask has ones of ``(N, keys)`` or ``(N, rows, keys)``; or ``(N,)`` numbers of keys, behind
-    which in ``(2 N,)`` the first keys follow.
+    which in ``(2 N,)`` the first keys follow. ``None`` for other masks.
     """
     mask, rank = body.input(place), body.rank(place)
     if rank == 1:
@@ -149,8 +150,8 @@ def _counted(body: Body, place: int, keys: str) -> str | None:
     number = body.add("Gather", body.add("Shape", keys), body.int64(3), axis=0)
     places = body.add("Range", body.int64(0), number, body.int64(1))
     bounds = body.add("Cast", body.input(place), to=TensorProto.INT64)
+    # The ends, and the starts if they are given: (1 or 2, N, 1, 1, 1).
     column = body.add("Reshape", bounds, body.int64([-1, batch, 1, 1, 1]))
-    # An axis of one or two bounds in front of (N, 1, 1, 1).
     end = body.add("Gather", column, body.int64(0), axis=0)
     counts = body.add("Less", places, end)
     if ends == batch:
@@ -160,17 +161,16 @@ def _counted(body: Body, place: int, keys: str) -> str | None:
 
 
 def _without_later(body: Body, product: str, like: int) -> str:
-    """The scores of ``(.., rows, keys)`` without those of keys behind their row."""
-    rows, keys = (
-        body.add(
-            "Range",
-            body.int64(0),
-            body.add("Gather", body.add("Shape", product), body.int64(axis), axis=0),
-            body.int64(1),
-        )
-        for axis in (2, 3)
-    )
-    later = body.add("Less", body.unsqueeze(rows, [1]), keys)
+    """The scores of ``(.., rows, keys)`` without those of keys behind their row.
+
+    The last row sees all keys, also those beyond the number of rows, as in ONNX Runtime.
+    """
+    zero, one, shape = body.int64(0), body.int64(1), body.add("Shape", product)
+    counts = [body.add("Gather", shape, body.int64(axis), axis=0) for axis in (2, 3)]
+    rows, keys = (body.add("Range", zero, count, one) for count in counts)
+    column = body.unsqueeze(rows, [1])
+    is_last = body.add("Equal", column, body.add("Sub", counts[0], one))
+    later = body.add("And", body.add("Less", column, keys), body.add("Not", is_last))
     lowest = body.constant(float(np.finfo("float32").min), like)
     return body.add("Where", later, lowest, product)
 

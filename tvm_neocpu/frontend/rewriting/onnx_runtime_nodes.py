@@ -224,8 +224,10 @@ def _integer_product(body: Body) -> str:
     return dequantized_product(body, names[:2], names[2:4], names[4:6], names[6])
 
 
-def _expanded(body: Body) -> str:
+def _expanded(body: Body) -> str | None:
     """An axis of one element at a place that is a number without axes."""
+    if body.opset < 13:  # the place would have to be known here
+        return None
     axes = body.add("Reshape", body.input(1), body.int64([1]))
     return body.add("Unsqueeze", body.input(0), body.add("Cast", axes, to=TensorProto.INT64))
 

@@ -12,7 +12,7 @@ from tvm.tirx import BufferRegion, IntImm, IterVar, Var
 from tvm_ffi import structural_equal
 
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.loops.affine import uses
+from tvm_neocpu.topi.tir.loops.affine import chooses, uses
 
 
 def run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
@@ -21,41 +21,42 @@ def run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
     reduced = [axis for axis in found.iter_vars if int(axis.iter_type) == steps.REDUCE_AXIS]
     written = found.writes[0].source
     reads = [read for read in found.reads if not read.source.same_as(written)]
-    return _run(reads, reduced)
+    return _run(reads, reduced, parts=False)
 
 
 def run_of_elements(sch: Schedule, block: SBlockRV) -> int:
     """How many of the last axes are read and written one behind the other, in whole rows.
 
-    Every tensor moves with all of them or with none (a bias): f(x[n, c, y, x], bias[c]) has 2.
+    Every tensor moves with all of them or with none (a bias): f(x[n, c, y, x], bias[c]) has 2. Of
+    the first axis a part may be read, but not where a test chooses what: each vector would test.
     """
     found = sch.get(block)
-    return _run((*found.reads, *found.writes), list(found.iter_vars))
+    regions, axes = (*found.reads, *found.writes), list(found.iter_vars)
+    return _run(regions, axes, parts=not chooses(found.body))
 
 
-def _run(regions: Sequence[BufferRegion], axes: Sequence[IterVar]) -> int:
+def _run(regions: Sequence[BufferRegion], axes: Sequence[IterVar], parts: bool) -> int:
     """How many of the last axes are one row in each of the regions; at least one."""
     run = 1
-    while run < len(axes) and all(_has_rows(region, axes[-run - 1 :]) for region in regions):
+    while run < len(axes) and all(_has_rows(region, axes[-run - 1 :], parts) for region in regions):
         run += 1
     return run
 
 
-def _has_rows(accessed: BufferRegion, axes: Sequence[IterVar]) -> bool:
+def _has_rows(accessed: BufferRegion, axes: Sequence[IterVar], parts: bool) -> bool:
     """Whether a region's last indices are these axes in full, or it moves with none of them.
 
-    Of the first axis it may be a part: channels 128 to 255 of an image follow each other. A region
-    of several elements is TVM's bound of a place that is a formula (a mirrored image).
+    With ``parts`` it may be a part of the first axis: channels 128 to 255 of an image follow each
+    other. A region of several elements is TVM's bound of a place that is a formula (a mirrored
+    image).
     """
     last = list(zip(accessed.region, accessed.source.shape, strict=True))[-len(axes) :]
-    if (
-        len(last) == len(axes)
-        and _moves_with(last[0][0].min, axes[0].var)
-        and all(
-            axis.var.same_as(place.min) and structural_equal(axis.dom.extent, extent)
-            for axis, (place, extent) in zip(axes[1:], last[1:], strict=True)
-        )
-    ):
+    whole = [
+        axis.var.same_as(place.min) and structural_equal(axis.dom.extent, extent)
+        for axis, (place, extent) in zip(axes, last, strict=False)
+    ] or [False]
+    follows = whole[0] or (parts and bool(last) and _moves_with(last[0][0].min, axes[0].var))
+    if len(last) == len(axes) and follows and all(whole[1:]):
         return True
     if any(uses(place.min, axis.var) for place in accessed.region for axis in axes):
         return False

@@ -11,7 +11,7 @@ from math import prod
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, TensorLoad
+from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
@@ -26,7 +26,7 @@ from tvm_neocpu.topi.tir.instructions.transpose_tiles import (
     TILE_KEY,
     strided_load,
 )
-from tvm_neocpu.topi.tir.loops.affine import contains
+from tvm_neocpu.topi.tir.loops.affine import chooses
 
 # Sides of a tile: as many rows as the smaller register files hold twice, and no fewer than pay.
 MAX_SIDE, MIN_SIDE = 16, 4
@@ -135,7 +135,7 @@ def _read_along(store: BufferStore, axes: Sequence[tirx.Var]) -> tirx.Var | None
 
 def _has_conditions(store: BufferStore) -> bool:
     """Whether an element may be stored without being read: a tile reads all of its elements."""
-    return contains(store.value, Call, lambda call: call.op.name.endswith("if_then_else"))
+    return chooses(store.value)
 
 
 def _place(axes: Sequence[tirx.Var], index: object) -> int | None:

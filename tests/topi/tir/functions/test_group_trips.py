@@ -51,6 +51,19 @@ def test_serial_loops_and_unknown_extents_stay() -> None:
         assert tvm_ffi.structural_equal(group_trips(func, SKYLAKE), func)
 
 
+def test_trips_with_a_choice_stay() -> None:
+    """A trip finds once which of two tensors it copies."""
+    one, other = (te.placeholder((4000, 4), name=name) for name in ("one", "other"))
+    out = te.compute(
+        (4000, 4),
+        lambda i, j: tirx.if_then_else(i < 1600, one[i, j], other[i, j]),
+        name="out",
+    )
+    sch = tvm.s_tir.Schedule(te.create_prim_func([one, other, out]))
+    sch.parallel(sch.get_loops(sch.get_sblock("out"))[0])
+    assert tvm_ffi.structural_equal(group_trips(sch.mod["main"], SKYLAKE), sch.mod["main"])
+
+
 def test_every_trip_is_made_once() -> None:
     data = np.random.default_rng(0).random((6000, 3), "float32")
     out = tvm.runtime.empty(data.shape, "float32")

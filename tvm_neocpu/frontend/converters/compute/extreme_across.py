@@ -21,8 +21,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
 
-# Columns of a piece: their numbers and places stay in L1.
-COLUMNS = 1024
+# Columns of a piece, whose numbers and places stay in L1; few columns make this many pieces.
+COLUMNS, PIECES, LANES = 1024, 8, 64
 
 
 def place_across(
@@ -36,12 +36,13 @@ def place_across(
     outer, length, inner = (
         math.prod(part) for part in (extents[:axis], [extents[axis]], extents[axis + 1 :])
     )
-    pieces = (inner + COLUMNS - 1) // COLUMNS
+    columns = min(COLUMNS, -(-inner // (PIECES * LANES)) * LANES)
+    pieces = -(-inner // columns)
 
     def body(data, result, best, place) -> None:  # type: ignore[no-untyped-def]
         with T.parallel(0, tirx.const(outer * pieces, "int64")) as piece:
-            row, start = piece // pieces, piece % pieces * tirx.const(COLUMNS, "int64")
-            count = tirx.min(inner - start, tirx.const(COLUMNS, "int64"))
+            row, start = piece // pieces, piece % pieces * tirx.const(columns, "int64")
+            count = tirx.min(inner - start, tirx.const(columns, "int64"))
             to, source = row * inner + start, row * length * inner + start
             with T.serial(0, count) as j:
                 best[to + j] = data[source + j]

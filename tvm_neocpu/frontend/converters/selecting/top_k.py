@@ -87,13 +87,15 @@ _BETTER = {
 def arg_extremum(node: Node) -> relax.Expr:
     """The place of the largest or smallest element along ``axis``, of the first or last of equals.
 
-    :mod:`tvm_neocpu.topi.math.extreme_place` says what becomes of a NaN.
+    A NaN is chosen only where it stands first. Of several images pairs are reduced, slowly: only so
+    is it proven that the images of an open batch stay apart.
     """
     is_largest = node.op_type == "ArgMax"
     axis = _axis(node)
     keeps = bool(node.attributes.get("keepdims", 1))
     takes_last = bool(node.attributes.get("select_last_index", 0))
-    if axis < node.rank - 1 and static_shape_of(node.data.ty) is not None:
+    shape = static_shape_of(node.data.ty)
+    if axis < node.rank - 1 and shape is not None and shape[0] == 1:
         return place_across(node, axis, _BETTER[is_largest, takes_last], keeps)
 
     def compute(data: te.Tensor) -> te.Tensor:

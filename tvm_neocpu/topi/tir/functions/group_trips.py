@@ -3,6 +3,9 @@
     parallel for i in 12544: y[16 i:16 i + 16] = x[16 i:16 i + 16]   ->
     parallel for o in 49: for i in range(256 o, 256 o + 256): y[16 i:16 i + 16] = x[16 i:16 i + 16]
 
+Trips with a choice stay alone: which part of a concat a trip reads is found once then, and by
+each vector in a loop (GoogLeNet's took twice as long).
+
 A trip is a function of its own (:mod:`.outline_chunks`), and a call takes as long as 15 stores
 (Emerald Rapids, one thread, in turns: a copy of 256x28x28 took 61 us, now 35).
 """
@@ -13,10 +16,11 @@ from math import ceil
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize
-from tvm.tirx import AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, BufferStore, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.layout import factors
+from tvm_neocpu.topi.tir.loops.affine import chooses
 from tvm_neocpu.topi.tir.loops.rewrite_loops import rewrite_loops, with_body
 
 # Stores beside which a call is short.
@@ -32,7 +36,7 @@ def group_trips(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         whole = with_body(loop, body)
         if loop.kind != ForKind.PARALLEL or not isinstance(loop.extent, tirx.IntImm):
             return whole
-        stores = _stores(body, cpu)
+        stores = None if chooses(body) else _stores(body, cpu)
         together = _together(int(loop.extent), stores, cpu) if stores else 1
         return _grouped(whole, together) if together > 1 else whole
 
@@ -67,8 +71,6 @@ def _stores(stmt: Stmt, cpu: Cpu) -> int | None:
     if isinstance(stmt, SeqStmt):
         parts = [_stores(part, cpu) for part in stmt]
         return None if None in parts else sum(part for part in parts if part is not None)
-    if isinstance(stmt, IfThenElse):
-        return _stores(stmt.then_case, cpu)
     if isinstance(stmt, AttrStmt):
         return _stores(stmt.body, cpu)
     if isinstance(stmt, SBlockRealize):

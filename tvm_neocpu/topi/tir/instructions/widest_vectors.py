@@ -94,6 +94,8 @@ def _part_of_registers(
     base = start // widest * widest
 
     def picked(load: TensorLoad) -> Expr:
+        if not len(load.indices):
+            return load
         *outer, last = load.indices
         whole = load.source.scope() == LOCAL and isinstance(last, tirx.Ramp)
         if not whole or not _is(last.base, start) or base + widest > int(load.source.shape[-1]):

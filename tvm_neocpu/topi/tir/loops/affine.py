@@ -97,6 +97,13 @@ def is_call(value: Any, *names: str) -> bool:
     return isinstance(value, Call) and getattr(value.op, "name", None) in names
 
 
+def chooses(tree: Any) -> bool:
+    """Whether an expression or a statement has a test: one of two values, or of two statements."""
+    return contains(tree, tirx.IfThenElse) or contains(
+        tree, Call, lambda call: call.op.name.endswith("if_then_else")
+    )
+
+
 def contains(tree: Any, kind: type, test: Callable[[Any], bool] = lambda _: True) -> bool:
     """Whether a node of that kind that passes the test is part of an expression or a statement."""
 
