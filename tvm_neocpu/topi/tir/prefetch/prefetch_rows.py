@@ -18,6 +18,7 @@ from tvm.tirx import BufferStore, Stmt
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import resident_in_l3
+from tvm_neocpu.topi.tir.functions.memory_params import are_constant
 from tvm_neocpu.topi.tir.loops.affine import replaced, stride
 from tvm_neocpu.topi.tir.prefetch.requests import buffer_bytes, line_of, request
 
@@ -58,7 +59,7 @@ def _rows(store: BufferStore) -> list[_Row]:
 
 
 def _comes_from_memory(each: _Row, x: tirx.Var, row: int, cpu: Cpu) -> bool:
-    if resident_in_l3(buffer_bytes(each.buffer), cpu):
+    if not are_constant(each.buffer.shape) or resident_in_l3(buffer_bytes(each.buffer), cpu):
         return False
     row_bytes = row * item_bytes(str(each.buffer.dtype))
     along = stride(Analyzer(), each.buffer, each.indices, x) == 1
