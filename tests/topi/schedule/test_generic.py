@@ -20,6 +20,7 @@ from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.schedule.generic import schedule_behind
+from tvm_neocpu.topi.schedule.row_axes import run_of_elements
 from tvm_neocpu.topi.schedule.steps import block_name
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.tir.loops.rewrite_loops import with_small_buffers
@@ -318,3 +319,16 @@ def test_rows_are_summed_in_one_register_of_the_cpu(cpu: Cpu, lanes: int) -> Non
     total = te.compute((3,), lambda i: te.sum(x[i, k], axis=k), name="total")
     scheduled = schedule_blocks(te.create_prim_func([x, total]), cpu)
     assert f"T.let[T.float32x{lanes}]" in scheduled.script()
+
+
+def test_a_part_of_a_tensor_of_unknown_extent_is_no_row() -> None:
+    """A test around the block may say which of its rows are there, and a row is stored without."""
+    rows = te.var("n", "int64")
+    data = te.placeholder((rows, 4, 32), name="data")
+    out = te.compute((8, 4, 32), lambda i, j, k: data[i + rows - 8, j, k], name="out")
+    sch = Schedule(te.create_prim_func([data, out]))
+    assert run_of_elements(sch, sch.get_sblock("out")) == 2
+    whole = te.placeholder((16, 4, 32), name="whole")
+    part = te.compute((8, 4, 32), lambda i, j, k: whole[i + 3, j, k], name="part")
+    sch = Schedule(te.create_prim_func([whole, part]))
+    assert run_of_elements(sch, sch.get_sblock("part")) == 3

@@ -12,6 +12,7 @@ from tvm.tirx import BufferRegion, IntImm, IterVar, Var
 from tvm_ffi import structural_equal
 
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.functions.memory_params import are_constant
 from tvm_neocpu.topi.tir.loops.affine import chooses, uses
 
 
@@ -28,11 +29,14 @@ def run_of_elements(sch: Schedule, block: SBlockRV) -> int:
     """How many of the last axes are read and written one behind the other, in whole rows.
 
     Every tensor moves with all of them or with none (a bias): f(x[n, c, y, x], bias[c]) has 2. Of
-    the first axis a part may be read, but not where a test chooses what: each vector would test.
+    the first axis a part may be read, but not where a test chooses what, which each vector would
+    make, and not of tensors of unknown extent: a test around the block may say which of its rows
+    are there.
     """
     found = sch.get(block)
     regions, axes = (*found.reads, *found.writes), list(found.iter_vars)
-    return _run(regions, axes, parts=not chooses(found.body))
+    known = all(are_constant(region.source.shape) for region in regions)
+    return _run(regions, axes, parts=known and not chooses(found.body))
 
 
 def _run(regions: Sequence[BufferRegion], axes: Sequence[IterVar], parts: bool) -> int:
