@@ -34,8 +34,8 @@ Shapes = Mapping[str, Sequence[int]]
 # Operators that the importer handles outside its table.
 _CONTROL = frozenset({"If", "Loop"})
 _DOMAINS = frozenset({"", "ai.onnx"})
-# The operators of ONNX Runtime's own that may be converted. It has others by the names of ONNX's
-# own that compute something else (Unique).
+# The operators of ONNX Runtime's own that may be converted. Others have the names of ONNX's own and
+# compute something else (Unique, Attention): they are written out before, or refused.
 _OF_ONNX_RUNTIME = frozenset(
     [
         "BiasGelu",
