@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import onnx
 from onnx import helper, numpy_helper
+from onnx_node import value_of
 from onnx_text import Array
 
 
@@ -24,12 +25,7 @@ def model_of(
     graph = helper.make_graph(
         [node],
         "g",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-            )
-            for name, value in inputs.items()
-        ],
+        [value_of(name, value) for name, value in inputs.items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs.split()],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx_node import value_of
 
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 
@@ -102,17 +103,12 @@ def deform_model(
     graph = helper.make_graph(
         [helper.make_node("DeformConv", given, ["out"], "node", **kept)],
         "deformable",
-        [_value(name, array) for name, array in inputs.items()],
+        [value_of(name, array) for name, array in inputs.items()],
         [helper.make_empty_tensor_value_info("out")],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
     opsets = [helper.make_opsetid("", opset)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
-
-
-def _value(name: str, array: Array) -> onnx.ValueInfoProto:
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_value_info(name, kind, array.shape)
 
 
 def by_onnx_runtime(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Array:

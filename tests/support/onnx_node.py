@@ -41,7 +41,7 @@ def node_model(
     graph = helper.make_graph(
         [node],
         "single",
-        [_value(name, array) for name, array in zip(names, inputs, strict=True)],
+        [value_of(name, array) for name, array in zip(names, inputs, strict=True)],
         [helper.make_empty_tensor_value_info(name) for name in results],
         weights,
     )
@@ -50,7 +50,8 @@ def node_model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
-def _value(name: str, array: Array) -> onnx.ValueInfoProto:
+def value_of(name: str, array: Array) -> onnx.ValueInfoProto:
+    """A graph's input of an array's type and shape."""
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)
     return helper.make_tensor_value_info(name, kind, array.shape)
 

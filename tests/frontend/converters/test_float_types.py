@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx_node import ours
+from onnx_node import ours, value_of
 
 Array = NDArray[Any]
 SHAPE = (2, 4, 6, 5)
@@ -75,12 +75,7 @@ def _model(nodes: list[Any], inputs: dict[str, Array], constants: dict[str, Arra
             for place, (op_type, others, given) in enumerate(nodes)
         ],
         "g",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-            )
-            for name, value in inputs.items()
-        ],
+        [value_of(name, value) for name, value in inputs.items()],
         [helper.make_empty_tensor_value_info(f"y{place}") for place in range(len(nodes))],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )

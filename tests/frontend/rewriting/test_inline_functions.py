@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from onnx_node import assert_same, image, node_model, onnx_runtime, ours
+from onnx_node import assert_same, image, node_model, onnx_runtime, ours, value_of
 from onnx_text import parsed
 
 from tvm_neocpu import relay
@@ -42,12 +42,7 @@ def _model(nodes: list[onnx.NodeProto], inputs: dict[str, Any], opset: int) -> o
     graph = helper.make_graph(
         nodes,
         "g",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-            )
-            for name, value in inputs.items()
-        ],
+        [value_of(name, value) for name, value in inputs.items()],
         [helper.make_empty_tensor_value_info("y")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])

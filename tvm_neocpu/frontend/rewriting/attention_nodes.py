@@ -147,8 +147,7 @@ def _counted(body: Body, place: int, keys: str) -> str | None:
     ends, batch = body.extent(place, 0), body.extent(0, 0)
     if ends is None or batch is None or ends not in (batch, 2 * batch):
         return None
-    number = body.add("Gather", body.add("Shape", keys), body.int64(3), axis=0)
-    places = body.add("Range", body.int64(0), number, body.int64(1))
+    places = body.counted(keys, 3)
     bounds = body.add("Cast", body.input(place), to=TensorProto.INT64)
     # The ends, and the starts if they are given: (1 or 2, N, 1, 1, 1).
     column = body.add("Reshape", bounds, body.int64([-1, batch, 1, 1, 1]))
@@ -165,11 +164,9 @@ def _without_later(body: Body, product: str, like: int) -> str:
 
     The last row sees all keys, also those beyond the number of rows, as in ONNX Runtime.
     """
-    zero, one, shape = body.int64(0), body.int64(1), body.add("Shape", product)
-    counts = [body.add("Gather", shape, body.int64(axis), axis=0) for axis in (2, 3)]
-    rows, keys = (body.add("Range", zero, count, one) for count in counts)
-    column = body.unsqueeze(rows, [1])
-    is_last = body.add("Equal", column, body.add("Sub", counts[0], one))
+    column, keys = body.unsqueeze(body.counted(product, 2), [1]), body.counted(product, 3)
+    last = body.add("Sub", body.extent_of(product, 2), body.int64(1))
+    is_last = body.add("Equal", column, last)
     later = body.add("And", body.add("Less", column, keys), body.add("Not", is_last))
     lowest = body.constant(float(np.finfo("float32").min), like)
     return body.add("Where", later, lowest, product)
@@ -217,9 +214,7 @@ def _rows_of_angles(body: Body) -> str | None:
         return body.input(1)
     if body.rank(1) != 1:
         return None
-    axis = 1 if body.rank(0) == 3 else 2
-    number = body.add("Gather", body.add("Shape", body.input(0)), body.int64(axis), axis=0)
-    places = body.add("Range", body.int64(0), number, body.int64(1))
+    places = body.counted(body.input(0), 1 if body.rank(0) == 3 else 2)
     return body.unsqueeze(body.add("Add", places, body.input(1)), [0])
 
 
@@ -229,10 +224,7 @@ def embed_layer_normalization(body: Body) -> str | None:
     The second result counts the words of a mask, the third is the sum.
     """
     words, segments, mask = body.input(0), body.input(1), body.input(7)
-    places = body.input(8)
-    if not places:
-        number = body.add("Gather", body.add("Shape", words), body.int64(1), axis=0)
-        places = body.add("Range", body.int64(0), number, body.int64(1))
+    places = body.input(8) or body.counted(words, 1)
     total = body.add("Gather", body.input(2), words, axis=0)
     total = body.add("Add", total, body.add("Gather", body.input(3), places, axis=0))
     if segments:

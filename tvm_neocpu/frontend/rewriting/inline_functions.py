@@ -32,21 +32,25 @@ def without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if not model.functions:
         return model
+    if any(function.attribute_proto for function in model.functions):
+        model = _with_defaults(model)
+    return inliner.inline_local_functions(model)
+
+
+def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose calls give all attributes that the called functions have defaults of."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
     defaults = {
         (function.domain, function.name, function.overload): function.attribute_proto
-        for function in model.functions
-        if function.attribute_proto
+        for function in copy.functions
     }
-    if defaults:
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        model = copy
-    for holder in (model.graph, *model.functions) if defaults else ():
+    for holder in (copy.graph, *copy.functions):
         for node in all_nodes(holder):
             given = {attribute.name for attribute in node.attribute}
             known = defaults.get((node.domain, node.op_type, node.overload), ())
             node.attribute.extend(each for each in known if each.name not in given)
-    return inliner.inline_local_functions(model)
+    return copy
 
 
 def function_nodes(

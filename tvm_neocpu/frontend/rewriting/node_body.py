@@ -90,6 +90,14 @@ class Body:
             return self.add("Unsqueeze", value, axes=axes)
         return self.add("Unsqueeze", value, self.int64(axes))
 
+    def counted(self, value: str, axis: int) -> str:
+        """``0, 1, ..`` for the elements along an axis of a tensor."""
+        return self.add("Range", self.int64(0), self.extent_of(value, axis), self.int64(1))
+
+    def extent_of(self, value: str, axis: int) -> str:
+        """The extent of a tensor's axis, as a number without axes."""
+        return self.add("Gather", self.add("Shape", value), self.int64(axis), axis=0)
+
     def split(self, value: str, widths: Sequence[int]) -> list[str]:
         """Parts of the last axis."""
         if self.opset < 13:

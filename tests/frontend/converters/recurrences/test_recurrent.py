@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx_node import value_of
 from onnx_text import Array, assert_like, check_like_peer, normal, ours
 
 from tvm_neocpu import relay
@@ -72,12 +73,7 @@ def network(
     graph = helper.make_graph(
         [node],
         "g",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-            )
-            for name, value in data.items()
-        ],
+        [value_of(name, value) for name, value in data.items()],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in fixed.items()],
     )

@@ -20,7 +20,7 @@ from tvm.tirx import BufferStore, Evaluate, SeqStmt, Stmt
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.tir.loops.fake_use import fake_use
-from tvm_neocpu.topi.tir.loops.rewrite_loops import block_with, over_body
+from tvm_neocpu.topi.tir.loops.rewrite_loops import block_with, is_tested, over_body
 
 # A register's own width is not truncated.
 WHOLE_BYTES = 4
@@ -32,15 +32,10 @@ def store_singly(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
 
 def _marked(stmt: Stmt) -> Stmt:
-    if not isinstance(stmt, SBlockRealize) or not _is_tested(stmt):
+    if not isinstance(stmt, SBlockRealize) or not is_tested(stmt):
         return over_body(stmt, _marked)
     store = stmt.block.body
     if not isinstance(store, BufferStore) or item_bytes(str(store.buffer.dtype)) >= WHOLE_BYTES:
         return stmt
     use = fake_use()
     return stmt if use is None else block_with(stmt, SeqStmt([Evaluate(use), store]))
-
-
-def _is_tested(realized: SBlockRealize) -> bool:
-    test = realized.predicate
-    return not (isinstance(test, tirx.IntImm) and int(test) == 1)

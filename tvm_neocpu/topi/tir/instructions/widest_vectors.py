@@ -24,7 +24,13 @@ from tvm.tirx import BufferStore, For, ForKind, Shuffle, Stmt
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.loops.affine import replaced, stride, uses
-from tvm_neocpu.topi.tir.loops.rewrite_loops import opaque, rewrite_loops, sequence, with_body
+from tvm_neocpu.topi.tir.loops.rewrite_loops import (
+    is_tested,
+    opaque,
+    rewrite_loops,
+    sequence,
+    with_body,
+)
 from tvm_neocpu.topi.tir.loops.vectors import ramp, vector_store
 
 
@@ -64,7 +70,7 @@ def _cut(extent: int, widest: int) -> list[tuple[int, int]]:
 def _vector(loop: For, vector: For, start: int, width: int, widest: int) -> Stmt:
     """The statements of ``vector`` from an element of the row on."""
     inside = vector.body
-    if width < widest and isinstance(inside, SBlockRealize) and not _tests(inside):
+    if width < widest and isinstance(inside, SBlockRealize) and not is_tested(inside):
         part = _part_of_registers(loop, vector, inside.block.body, start, width, widest)
         if part is not None:
             return part
@@ -73,10 +79,6 @@ def _vector(loop: For, vector: For, start: int, width: int, widest: int) -> Stmt
     first = tirx.const(start // int(vector.extent), str(loop.loop_var.ty.dtype))
     body = replaced(inside, {loop.loop_var: first, vector.loop_var: lane})
     return For(lane, tirx.const(0, kind), tirx.const(width, kind), ForKind.VECTORIZED, body)
-
-
-def _tests(realized: SBlockRealize) -> bool:
-    return not _is(realized.predicate, 1)
 
 
 def _part_of_registers(

@@ -12,6 +12,9 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For
 
+# The operator that chooses one of two values.
+IF_THEN_ELSE = "prim.if_then_else"
+
 
 def bounds(var: tirx.Var, first: int, last: int) -> Range:
     """``first <= var < last`` in constants of the variable's type.
@@ -100,7 +103,7 @@ def is_call(value: Any, *names: str) -> bool:
 def chooses(tree: Any) -> bool:
     """Whether an expression or a statement has a test: one of two values, or of two statements."""
     return contains(tree, tirx.IfThenElse) or contains(
-        tree, Call, lambda call: call.op.name.endswith("if_then_else")
+        tree, Call, lambda call: is_call(call, IF_THEN_ELSE)
     )
 
 

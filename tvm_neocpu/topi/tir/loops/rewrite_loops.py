@@ -98,6 +98,12 @@ def block_with(
     return SBlockRealize(realized.iter_values, realized.predicate, rewritten)
 
 
+def is_tested(realized: SBlockRealize) -> bool:
+    """Whether a test says if the block is run."""
+    test = realized.predicate
+    return not (isinstance(test, tirx.IntImm) and int(test) == 1)
+
+
 def opaque(name: str, stmt: Stmt, buffers: Sequence[Buffer] = ()) -> SBlockRealize:
     """A statement as a block of its own, which lowering asks for among other blocks.
 

@@ -37,7 +37,7 @@ from tvm.tirx import (
 from tvm_ffi.structural import WalkResult
 
 from tvm_neocpu.core.machine.cpu import Cpu
-from tvm_neocpu.topi.tir.loops.affine import is_call, store_of, uses
+from tvm_neocpu.topi.tir.loops.affine import IF_THEN_ELSE, is_call, store_of, uses
 from tvm_neocpu.topi.tir.loops.loop_nests import innermost_block, loops_of
 from tvm_neocpu.topi.tir.loops.rewrite_loops import (
     opaque,
@@ -50,7 +50,6 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import (
 PARTS_KEY = "neocpu.parts"
 # TVM keeps up to 1 KiB of a function's own data on the stack.
 MAX_BLOCKS = 128
-_IF_THEN_ELSE = "prim.if_then_else"
 # builtin::TVMStructFieldKind::kTVMFFIAnyUnionValue
 _VALUE = 15
 
@@ -146,7 +145,7 @@ def _parts(value: Expr, var: tirx.Var, rows: int) -> tuple[tuple[TensorLoad, ...
     Nothing for other values. The ends are divided by ``rows``.
     """
     loads, ends = [], []
-    while is_call(value, _IF_THEN_ELSE):
+    while is_call(value, IF_THEN_ELSE):
         test, part, value = value.args[:]
         is_end = isinstance(test, tirx.LT) and test.a.same_as(var) and isinstance(test.b, IntImm)
         if not is_end or int(test.b) % rows or not isinstance(part, TensorLoad):
