@@ -181,7 +181,7 @@ def test_windows_of_minus_infinity_and_nan() -> None:
 def test_planes_run_in_parallel_vectors_without_conditions() -> None:
     case: Case = ((1, 64, 35, 35), "float32", partial(pool, *POOLS[1][2:]))
     text = script_of(case, SKYLAKE)
-    assert "in T.parallel(T.int64(" in text
+    assert "in T.parallel(T.int64(64)):" in text
     assert "T.Shuffle(" in text, "elements two apart are picked from whole loads"
     assert "pool_rows = T.sblock_alloc_buffer((T.int64(1), T.int64(1)," in text
 
