@@ -12,6 +12,7 @@ from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
+from tvm_neocpu.topi.math.vector_calls import vectorize_forgotten_calls
 from tvm_neocpu.topi.schedule.generic import schedule_behind, schedule_generic
 from tvm_neocpu.topi.schedule.prologue import inline_prologue
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
@@ -81,6 +82,7 @@ def schedule_loops(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc | None:
 
 def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewrite, ...]] | None:
     """The function with its loops scheduled, and the rewrites that follow."""
+    vectorize_forgotten_calls()
     try:
         sch = UncheckedSchedule(func)
         anchor = anchor_of(sch)

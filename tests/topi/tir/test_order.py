@@ -17,6 +17,7 @@ from tvm_neocpu.topi.tir.functions.group_trips import group_trips
 from tvm_neocpu.topi.tir.functions.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
+from tvm_neocpu.topi.tir.instructions.scalar_calls import scalar_calls
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES
@@ -86,6 +87,7 @@ def test_what_the_general_rule_scheduled_has_no_marks_to_look_for() -> None:
         plant_look_ups,
         transpose_tiles,
         whole_vectors,
+        scalar_calls,
         group_trips,
         outline_parallel,
         forget_locals,

@@ -19,6 +19,7 @@ from tvm_neocpu.topi.tir.instructions.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.instructions.plant_look_ups import plant_look_ups
 from tvm_neocpu.topi.tir.instructions.plant_tiles import plant_tiles
 from tvm_neocpu.topi.tir.instructions.round_and_saturate import round_and_saturate
+from tvm_neocpu.topi.tir.instructions.scalar_calls import scalar_calls
 from tvm_neocpu.topi.tir.instructions.store_singly import store_singly
 from tvm_neocpu.topi.tir.instructions.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.instructions.widest_vectors import widest_vectors
@@ -63,6 +64,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     plant_bf16,
     round_and_saturate,
     plant_look_ups,
+    scalar_calls,
     # Behind all that rewrite what is stored.
     store_singly,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
@@ -86,7 +88,8 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
     plant_look_ups,
     transpose_tiles,
     whole_vectors,
-    # Behind all that makes vectors: it counts what a trip stores.
+    # Behind all that makes vectors, these two: the second one counts what a trip stores.
+    scalar_calls,
     group_trips,
     outline_parallel,
     forget_locals,
@@ -105,6 +108,7 @@ MEMBER_REWRITES: tuple[Rewrite, ...] = (
     keep_padding,
     forget_requests,
     plant_fake_uses,
+    scalar_calls,
     outline_parallel,
     forget_locals,
     parts_by_address,
