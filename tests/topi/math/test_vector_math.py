@@ -124,6 +124,12 @@ def test_limits(name: str) -> None:
     np.testing.assert_allclose(got, np.array(LIMITS[name], "float32"), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("name", ["tanh", "erf", "silu", "gelu", "gelu_tanh"])
+def test_zero_keeps_its_sign(name: str) -> None:
+    zeros = np.array([0.0, -0.0], "float32")
+    np.testing.assert_array_equal(np.signbit(run(getattr(vector_math, name), zeros)), [False, True])
+
+
 def test_exp_underflows_gradually() -> None:
     values = np.array([-87.5, -95, -103, -104], "float32")
     got = run(vector_math.exp, values)

@@ -45,6 +45,7 @@ ERF_Q = (1.0, 0.502076786, 0.114109446, 0.0149692877, 0.00116254466, 3.80917397e
 SQRT_HALF, SQRT_2_OVER_PI = 0.7071067811865476, 0.7978845608028654
 SMALLEST_NORMAL, TWO_TO_23, INFINITY = 1.1754943508222875e-38, 8388608.0, float("inf")
 SQRT_HALF_BITS = 0x3F3504F3
+SIGN_BIT = -(2**31)
 
 
 def exp(x: Expr) -> Expr:
@@ -102,10 +103,16 @@ def silu(x: Expr) -> Expr:
 
 
 def tanh(x: Expr) -> Expr:
-    """(e^2x - 1) / (e^2x + 1) within 4 ulp: e^2x - 1 is computed as such, for no cancellation."""
+    """(e^2x - 1) / (e^2x + 1) within 4 ulp: e^2x - 1 is computed as such, for no cancellation.
+
+    Its sign is that of x, which the difference of a -0.0 has lost.
+    """
     let = Lets()
-    e = let(_expm1(let, _clamped(let, x, -10.0, 10.0) * _float(2.0)))
-    return let.around(e / (e + _float(2.0)))
+    x = _clamped(let, x, -10.0, 10.0)
+    e = let(_expm1(let, x * _float(2.0)))
+    sign_bit = tirx.reinterpret("int32", x) & _int(SIGN_BIT)
+    signed = tirx.reinterpret("int32", e / (e + _float(2.0))) | sign_bit
+    return let.around(tirx.reinterpret(DTYPE, signed))
 
 
 def erf(x: Expr) -> Expr:
