@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tvm_neocpu.core.machine.cpu import Cpu
     from tvm_neocpu.frontend.source import Source
     from tvm_neocpu.runtime.built_module import BuiltModule
-    from tvm_neocpu.runtime.files.module_info import Entry
+    from tvm_neocpu.runtime.calls.functions import Library
     from tvm_neocpu.targets import TargetLike
 
 __all__ = ["build", "frontend"]
@@ -144,11 +144,10 @@ def build(
         names = ["main", *(f"main_{number}" for number in range(1, len(modules)))]
         networks, inputs = dict(zip(names, modules, strict=True)), open_inputs(bound)
 
-        def on_demand(given: InputShapes) -> tuple[tvm.runtime.Module, Entry]:
+        def on_demand(given: InputShapes) -> Library:
             with PYTHON_LOCK:
                 networks = {"main": stored(at_shapes(bound, given))}
-            built = build_networks(networks, compile_target, mod_name, "ignore", max_batch)
-            return built.module, built.info.entries[0]
+            return build_networks(networks, compile_target, mod_name, "ignore", max_batch).library
 
     def compile_all() -> BuiltModule:
         built = networks

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -11,12 +14,16 @@ from tvm_neocpu.core.errors import (
     MissingPackageError,
     ModelFileError,
     SessionError,
+    ShapeError,
     TargetError,
 )
-from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.calls.functions import Library
 from tvm_neocpu.runtime.files.module_file import is_compiled_file
+from tvm_neocpu.runtime.files.module_info import OPEN, ModuleInfo, TensorInfo
+from tvm_neocpu.runtime.process import host
 from tvm_neocpu.runtime.process.fork_gate import building
-from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
+from tvm_neocpu.runtime.session import CompiledSession, FromFile, Runnable, runnable_file
 
 if TYPE_CHECKING:
     import onnx
@@ -27,8 +34,11 @@ if TYPE_CHECKING:
     Model = str | PathLike[str] | BuiltModule | onnx.ModelProto
 
 
+_LOG = logging.getLogger("tvm_neocpu")
 # For this machine, with schedules for one thread: streams of one thread answer most calls.
 _ONE_THREAD = "llvm -num-cores=1"
+# Seconds in a run's compiler of which the user is told: more than reading from the cache.
+_NOTICED = 1.0
 
 
 class Session(CompiledSession):
@@ -42,6 +52,10 @@ class Session(CompiledSession):
     for `relay.build`; the user's cache folder keeps the result unless ``cache`` is False), a file
     that `export_library` wrote, or what `relay.build` returned. ``threads``, ``hint``, ``streams``
     and ``cores`` are those of :class:`CompiledSession`.
+
+    A model that leaves more open than its batch is compiled by the first run of each shape, if
+    ``shapes`` are not given; the log says how long that took. So is no other ``precision``, and no
+    session for throughput that has to measure its streams: these raise OpenShapeError.
     """
 
     def __init__(
@@ -74,7 +88,8 @@ class Session(CompiledSession):
             from tvm_neocpu.core.accuracy.precision import request_of  # 9 ms that few sessions need
 
             request = request_of(precision, max_error, accuracy_data)
-        library = _library(model, shapes, target, cache, request)
+        may_wait = request is None and (hint != "throughput" or streams is not None)
+        library = _library(model, shapes, target, cache, request, may_wait)
         super().__init__(library, threads, hint, streams=streams, cores=cores)
 
 
@@ -97,13 +112,21 @@ def _library(
     target: TargetLike,
     cache: bool,
     request: Request | None,
+    may_wait: bool,
 ) -> Runnable:
+    """``may_wait``: whether shapes that nobody gave may be those of a run."""
     if isinstance(model, BuiltModule):
         return model
     if _is_compiled(model):
         return runnable_file(model)
     try:
-        return _compiled(model, shapes, target, cache, request)
+        try:
+            return _compiled(model, shapes, target, cache, request, runnable_file)
+        except ShapeError:
+            waiting = _compiled_by_runs(model, target, cache) if may_wait and not shapes else None
+            if waiting is None:
+                raise
+            return waiting
     except ModuleNotFoundError as error:
         raise MissingPackageError(
             "compiling an ONNX model needs the whole package: pip install tvm-neocpu, with all "
@@ -119,10 +142,11 @@ def _compiled(
     target: TargetLike,
     cache: bool,
     request: Request | None,
+    read: Callable[..., Runnable],
 ) -> Runnable:
     """Compile an ONNX model, if the cache has it not; only then is the compiler imported.
 
-    A deployed package has neither cache nor compiler.
+    A deployed package has neither cache nor compiler. ``read`` reads a file of the cache.
     """
     if not isinstance(model, (str, PathLike)) and not hasattr(model, "graph"):
         raise ModelFileError(
@@ -187,7 +211,62 @@ def _compiled(
         "target": str(target),
         "precision": request.key if request else [],
     }
-    return cached(content, options, build, partial(runnable_file, check_weights=True))
+    return cached(content, options, build, partial(read, check_weights=True))
+
+
+def _compiled_by_runs(
+    model: str | PathLike[str] | onnx.ModelProto, target: TargetLike, cache: bool
+) -> Runnable | None:
+    """What compiles a model for each shape that it meets; ``None`` if its shapes are known, or one
+    of its inputs or outputs is no tensor of a known rank.
+    """
+    from pathlib import Path
+
+    from tvm_neocpu.compile_cache import stamp
+    from tvm_neocpu.frontend.reading.declared_interface import declared_inputs, declared_outputs
+    from tvm_neocpu.frontend.reading.onnx_model import load_to_import
+    from tvm_neocpu.targets import parse_target
+
+    if isinstance(model, (str, PathLike)):
+        file = Path(model)
+        stamped, graph = stamp(file), load_to_import(file)[0].graph
+    else:
+        file = None
+        model = deepcopy(model)  # the caller's may change before the next shape comes
+        graph = model.graph
+    inputs, outputs = declared_inputs(graph), declared_outputs(graph)
+    is_open = inputs is not None and any(OPEN in shape for _, shape, _ in inputs)
+    if inputs is None or outputs is None or not is_open:
+        return None
+
+    def on_demand(given: Mapping[str, tuple[int, ...]]) -> Library:
+        if file is not None and stamp(file) != stamped:
+            raise ModelFileError(f"{file} changed since the session was made: make another one")
+        start = time.perf_counter()
+        made = _compiled(model, given, target, cache, None, load)
+        seconds = time.perf_counter() - start
+        if seconds > _NOTICED:
+            shapes = ", ".join(f"{name} {list(shape)}" for name, shape in given.items())
+            _LOG.warning(
+                "the first run for %s waited %.1f s for the compiler; Session(..., shapes=) "
+                "compiles before it",
+                shapes,
+                seconds,
+            )
+        return made.library
+
+    cpu = parse_target(target).cpu
+    info = ModuleInfo(
+        name="default",
+        inputs=tuple(TensorInfo(*tensor) for tensor in inputs),
+        outputs=tuple(TensorInfo(*tensor) for tensor in outputs),
+        cpu=cpu.name,
+        triple=host.triple(),
+        features=(),
+        threads=cpu.cores,
+        entries=(),
+    )
+    return FromFile(info, Library(None, (), on_demand, names=[name for name, _, _ in inputs]))
 
 
 def _content(model: str | PathLike[str] | onnx.ModelProto) -> bytes | None:

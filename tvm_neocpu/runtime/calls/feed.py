@@ -9,7 +9,7 @@ import numpy as np
 
 from tvm_neocpu.runtime.calls.functions import Function, Functions, Shapes
 from tvm_neocpu.runtime.ffi.arrays import Extent, address, aligned_zeros
-from tvm_neocpu.runtime.ffi.machine import flat
+from tvm_neocpu.runtime.ffi.machine import Machine, flat
 from tvm_neocpu.runtime.files.module_info import TensorInfo
 from tvm_neocpu.runtime.process.forking import late_imports
 from tvm_neocpu.runtime.streams.cores import use_here, workers_here
@@ -81,9 +81,10 @@ class Feed:
         self._infos = infos
         self._small: dict[Shapes, Prepared | None] = {}
         self._memory: dict[tuple[int, tuple[int, ...]], tuple[Any, Array]] = {}
-        # A function's first outputs, until its second run; then which outputs are constants.
-        self._first: dict[str, list[Any]] = {}
-        self._constants: dict[str, frozenset[int]] = {}
+        # A function's first outputs, until its second run; then which outputs are constants. What
+        # was compiled on demand has functions of the same names, on machines of their own.
+        self._first: dict[tuple[Machine, str], list[Any]] = {}
+        self._constants: dict[tuple[Machine, str], frozenset[int]] = {}
 
     def run(
         self,
@@ -117,14 +118,14 @@ class Feed:
         direct = _written_directly(function, taken, targets) if targets else {}
         if not direct or function.into is None:
             result = self._timed(shapes, lambda: function.run(*tensors))
-            return self._own(function.entry.function, taken, flat(result), {})
+            return self._own((function.machine, function.entry.function), taken, flat(result), {})
         entry, into = function.entry, function.into
         places = [
             direct[number].tensor if number in direct else self._new(function.outputs[number])
             for number in entry.written
         ]
         result = self._timed(shapes, lambda: into(*tensors, *places))
-        return self._own(entry.into, taken, flat(result), direct)
+        return self._own((function.machine, entry.into), taken, flat(result), direct)
 
     def run_bound(self, bound: Bound) -> list[Array]:
         """The same, for what a binding has bound: most of it is checked once."""
@@ -214,7 +215,7 @@ class Feed:
 
     def _own(
         self,
-        name: str,
+        key: tuple[Machine, str],
         inputs: Sequence[Extent],
         outputs: Sequence[Any],
         direct: Targets,
@@ -222,13 +223,13 @@ class Feed:
         """Arrays over the outputs' memory, and copies of those that share it with an input, with
         a weight, or with each other: a network may return what it was given.
 
-        ``name`` is the function's; ``direct`` are the targets that it wrote.
+        ``key`` is the function's; ``direct`` are the targets that it wrote.
         """
-        constants = self._constants.get(name)
+        constants = self._constants.get(key)
         if constants is None:
-            first = self._first.pop(name, None)
+            first = self._first.pop(key, None)
             if first is None:
-                self._first[name] = list(outputs)
+                self._first[key] = list(outputs)
                 return [
                     direct[index].array if index in direct else self._way.array_of(tensor).copy()
                     for index, tensor in enumerate(outputs)
@@ -239,7 +240,7 @@ class Feed:
                 for index, (one, other) in enumerate(zip(first, outputs, strict=True))
                 if one.data_ptr() == other.data_ptr() and index not in direct
             )
-            self._constants[name] = constants
+            self._constants[key] = constants
         taken = list(inputs)
         arrays = []
         for index, tensor in enumerate(outputs):

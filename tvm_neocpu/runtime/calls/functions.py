@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # A shape for each input; ``None`` for one that was never set.
 Shapes = tuple[tuple[int, ...] | None, ...]
-# Compiles the network for other shapes, by input name: the code, and its entry.
-OnDemand = Callable[[Mapping[str, tuple[int, ...]]], "tuple[tvm_ffi.Module, Entry]"]
+# Compiles the network for other shapes, by input name.
+OnDemand = Callable[[Mapping[str, tuple[int, ...]]], "Library"]
 
 # How many shapes a module looks up once: a service may see any batch.
 _REMEMBERED = 1024
@@ -32,29 +32,34 @@ class Library:
 
     def __init__(
         self,
-        module: tvm_ffi.Module,
+        module: tvm_ffi.Module | None,
         entries: Sequence[Entry],
         on_demand: OnDemand | None = None,
         weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
         way: Way | None = None,
         is_serial: bool = False,
+        names: Sequence[str] = (),
     ) -> None:
         """``weights`` are what the module's functions take after their inputs, by function.
 
         ``way`` is the one that the module came by; without it, `tvm_ffi`. Code that ``is_serial``
-        is known to have no parallel loops.
+        is known to have no parallel loops. Without a module and entries all of it is compiled on
+        demand, for the inputs ``names``.
         """
+        self.module = module
+        self.entries = tuple(entries)
         self.is_serial = is_serial
         self.way = way or whole()
         self.weights = weights or {}
         self.lock = fork_lock()  # TVM's executable changes as a VM is made of it, or as it is saved
         self._compiling = threading.RLock()  # no fork_lock: compiling waits for other builds
-        self._parts = [(module, tuple(entries))]
+        self._names = names or [tensor.name for tensor in self.entries[0].inputs]
+        self._further: list[Library] = []
         self._on_demand = on_demand
         renew_after_fork(self)
 
-    def find(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry]:
-        """The code and its entry for these shapes, ``None`` for an input that may have any.
+    def find(self, shapes: Shapes) -> tuple[Library, Entry]:
+        """What has code for these shapes, and its entry; ``None`` is an input that may have any.
 
         Compiles them where that is possible. Raises ShapeError, which lists what there is.
         """
@@ -64,42 +69,40 @@ class Library:
         with self._compiling:
             return self._known(shapes) or self._compiled(shapes)
 
-    def weights_of(self, module: tvm_ffi.Module, function: str) -> Sequence[tvm_ffi.Tensor]:
-        """What a function takes as its last arguments; nothing where weights are constants."""
-        is_first = module.same_as(self._parts[0][0])
-        return self.weights.get(function, ()) if is_first else ()
-
     def after_fork_in_child(self) -> None:
         """The thread that was compiling, if any, does not exist in the child."""
         self._compiling = threading.RLock()
 
-    def _known(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry] | None:
-        for module, entries in self._parts:
-            for entry in entries:
+    def _known(self, shapes: Shapes) -> tuple[Library, Entry] | None:
+        for part in self._parts:
+            for entry in part.entries:
                 if entry.takes(shapes):
-                    return module, entry
+                    return part, entry
         return None
 
-    def _compiled(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry]:
-        names = [tensor.name for tensor in self._parts[0][1][0].inputs]
-        pairs = zip(names, shapes, strict=True)
+    @property
+    def _parts(self) -> tuple[Library, ...]:
+        return (self, *self._further)
+
+    def _compiled(self, shapes: Shapes) -> tuple[Library, Entry]:
+        pairs = zip(self._names, shapes, strict=True)
         given = {name: tuple(shape) for name, shape in pairs if shape is not None}
         asked = ", ".join(f"{name} {list(shape)}" for name, shape in given.items())
-        known = "; ".join(entry.shapes_text for _, entries in self._parts for entry in entries)
+        known = "; ".join(entry.shapes_text for part in self._parts for entry in part.entries)
         if self._on_demand is None:
             raise ShapeError(
                 f"the library has no code for {asked}; it has {known}: "
                 "add the shape to shapes= of relay.build"
             )
-        if len(given) < len(names):
-            missing = next(name for name in names if name not in given)
+        if len(given) < len(self._names):
+            missing = next(name for name in self._names if name not in given)
             raise ShapeError(
                 f"the library has no code for {asked}, only for {known}; "
                 f"set input {missing!r} too, so that it can be compiled"
             )
-        module, entry = self._on_demand(given)
-        self._parts = [*self._parts, (module, (entry,))]
-        return module, entry
+        made = self._on_demand(given)
+        self._further = [*self._further, made]
+        return made, made.entries[0]
 
 
 class Function(NamedTuple):
@@ -124,20 +127,20 @@ class Functions:
     def __init__(self, library: Library) -> None:
         self._library = library
         self.way = library.way
-        self._machines: list[tuple[tvm_ffi.Module, Machine]] = []
+        self._machines: list[tuple[Library, Machine]] = []
         self._found: dict[Shapes, Function] = {}
 
     def find(self, shapes: Shapes) -> Function:
         """The function for the inputs' shapes; see :meth:`Library.find`."""
         if shapes not in self._found:
-            module, entry = self._library.find(shapes)
-            machine = self._machine(module)
+            part, entry = self._library.find(shapes)
+            machine = self._machine(part)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            into, weights = None, self._library.weights_of(module, entry.into)
+            into, weights = None, part.weights.get(entry.into, ())
             if entry.into:
-                into = self._bound(machine, module, entry.into)
-            run = self._bound(machine, module, entry.function)
+                into = _bound(machine, part, entry.into)
+            run = _bound(machine, part, entry.function)
             outputs = entry.outputs_of(entry.completed(shapes))
             self._found[shapes] = Function(machine, entry, run, outputs, into, weights)
         return self._found[shapes]
@@ -147,19 +150,21 @@ class Functions:
         run = function.machine[function.entry.into]
         return _checked(self.way.over(run, [*tensors, *function.weights]))
 
-    def _bound(self, machine: Machine, module: tvm_ffi.Module, name: str) -> Callable[..., Any]:
-        """The function of its inputs alone."""
-        weights = self._library.weights_of(module, name)
-        return _checked(self._library.way.followed_by(machine[name], weights))
-
-    def _machine(self, module: tvm_ffi.Module) -> Machine:
+    def _machine(self, part: Library) -> Machine:
         for known, machine in self._machines:
-            if known.same_as(module):
+            if known is part:
                 return machine
-        with self._library.lock:
-            machine = Machine(module)
-        self._machines.append((module, machine))
+        assert part.module is not None, "what was found has code"
+        with part.lock:
+            machine = Machine(part.module)
+        self._machines.append((part, machine))
         return machine
+
+
+def _bound(machine: Machine, part: Library, name: str) -> Callable[..., Any]:
+    """The function of its inputs alone."""
+    weights = part.weights.get(name, ())
+    return _checked(part.way.followed_by(machine[name], weights))
 
 
 def _checked(run: Callable[..., Any]) -> Callable[..., Any]:

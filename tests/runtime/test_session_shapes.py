@@ -1,0 +1,150 @@
+"""Sessions over models that leave more open than a batch: runs say for which shapes to compile."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_text import Array, assert_like, normal, parsed, peers
+
+from tvm_neocpu import Session, session
+from tvm_neocpu.core.errors import ModelFileError, OpenShapeError, ShapeError
+
+OPEN = """
+g (float[N,3,H,W] x) => (float[N,4,H,W] y, float[N,4,1,1] mean) {
+    y = Conv <pads = [1, 1, 1, 1]> (x, w)
+    mean = GlobalAveragePool (y)
+}"""
+TWO_BATCHES = """
+g (float[N,4] x, float[M,4] k) => (float[P,4] y) { y = Concat <axis = 0> (x, k) }"""
+BESIDE_A_BATCH = """
+g (float[N,4] x, float[1,4] k) => (float[N,4] y) { y = Add (x, k) }"""
+WITH_A_CONSTANT = """
+g (float[H,W] x) => (float[H,W] y, float[2] same) { y = Relu (x) same = Identity (w) }"""
+SHAPES = [(1, 3, 20, 24), (2, 3, 9, 17), (1, 3, 20, 24), (1, 3, 5, 1)]
+
+
+def open_model() -> onnx.ModelProto:
+    return parsed(OPEN, w=normal(4, 3, 3, 3))
+
+
+def check(found: Session, model: onnx.ModelProto, **inputs: Array) -> None:
+    assert_like(found.run(None, inputs), peers(model, inputs))
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The shapes that a session compiles for."""
+    asked: list[Any] = []
+    compile_now = session._compiled
+
+    def noted(model: Any, shapes: Any, *options: Any) -> Any:
+        asked.append(shapes)
+        return compile_now(model, shapes, *options)
+
+    monkeypatch.setattr(session, "_compiled", noted)
+    return asked
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_each_shape_is_compiled_once(is_file: bool, compiled: list[Any], tmp_path: Path) -> None:
+    model = open_model()
+    onnx.save(model, tmp_path / "net.onnx")
+    with Session(tmp_path / "net.onnx" if is_file else model) as found:
+        assert [tensor.shape for tensor in found.inputs] == [(-1, 3, -1, -1)]
+        assert [tensor.shape for tensor in found.outputs] == [(-1, 4, -1, -1), (-1, 4, 1, 1)]
+        for shape in SHAPES:
+            check(found, model, x=normal(*shape))
+    distinct = list(dict.fromkeys(SHAPES))
+    assert compiled == [None, *({"x": shape} for shape in distinct)]
+
+
+@pytest.mark.parametrize("text", [TWO_BATCHES, BESIDE_A_BATCH])
+def test_batches_that_are_no_batch_of_the_network(text: str) -> None:
+    model = parsed(text)
+    with Session(model) as found:
+        for batch in (1, 3, 8):
+            check(found, model, x=normal(batch, 4), k=normal(1, 4, seed=1))
+
+
+def test_a_constant_stays_one_whatever_a_caller_writes_into_it() -> None:
+    model = parsed(WITH_A_CONSTANT, w=np.array([1, 2], "float32"))
+    with Session(model) as found:
+        for rows in (2, 3, 2, 3, 2, 3):
+            _, same = found.run(None, {"x": normal(rows, 4)})
+            np.testing.assert_array_equal(same, [1, 2])
+            same[:] = 9
+
+
+def test_callers_of_many_shapes_at_once() -> None:
+    model = open_model()
+    with Session(model) as found, ThreadPoolExecutor(4) as threads:
+        calls = [
+            threads.submit(check, found, model, x=normal(1, 3, 4 + at % 3, 7)) for at in range(12)
+        ]
+        for call in calls:
+            call.result()
+
+
+def test_bound_arrays_have_any_shape() -> None:
+    model = open_model()
+    with Session(model) as found:
+        binding = found.io_binding()
+        for size in (6, 11):
+            x = normal(1, 3, size, size)
+            binding.bind_input("x", x)
+            binding.bind_output("y")
+            binding.bind_output("mean")
+            found.run_with_iobinding(binding)
+            assert_like([binding.outputs()[name] for name in ("y", "mean")], peers(model, {"x": x}))
+
+
+def test_the_log_says_what_a_run_waited_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_NOTICED", 0.0)
+    with Session(open_model()) as found, caplog.at_level(logging.WARNING, "tvm_neocpu"):
+        for _ in range(2):
+            found.run({"x": normal(1, 3, 8, 8)})
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 1
+    assert lines[0].startswith("the first run for x [1, 3, 8, 8] waited 0.")
+
+
+def test_shapes_that_the_model_refuses() -> None:
+    with Session(open_model()) as found:
+        with pytest.raises(ShapeError, match=r"'x' is \[\?, 3, \?, \?\], not \[1, 4, 8, 8\]"):
+            found.run({"x": normal(1, 4, 8, 8)})
+        check(found, open_model(), x=normal(1, 3, 8, 8))
+
+
+def test_a_file_that_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(open_model(), path)
+    with Session(path) as found:
+        x = normal(1, 3, 8, 8)
+        before = found.run({"x": x})["y"]
+        onnx.save(
+            parsed(OPEN.replace("GlobalAveragePool", "GlobalMaxPool"), w=normal(4, 3, 3, 3)), path
+        )
+        np.testing.assert_array_equal(found.run({"x": x})["y"], before)
+        with pytest.raises(ModelFileError, match="changed since the session was made"):
+            found.run({"x": normal(1, 3, 9, 9)})
+
+
+@pytest.mark.parametrize("options", [{"hint": "throughput"}, {"precision": "bf16"}])
+def test_what_needs_shapes_before_a_run(options: dict[str, Any]) -> None:
+    with pytest.raises(OpenShapeError, match="give a shape, like Session"):
+        Session(open_model(), **options)
+
+
+def test_a_rank_that_is_not_said() -> None:
+    model = open_model()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(ShapeError, match="input 'x' has no shape"):
+        Session(model)
