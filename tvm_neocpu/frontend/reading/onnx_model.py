@@ -23,6 +23,7 @@ from tvm_neocpu.core.errors import (
 from tvm_neocpu.frontend.checks.check_graph import check_sound, is_external, tensors_of
 from tvm_neocpu.frontend.checks.limits import check_elements, check_weight_bytes
 from tvm_neocpu.frontend.nodes import all_nodes, opset_of
+from tvm_neocpu.frontend.reading.dense_tensors import with_dense_tensors
 from tvm_neocpu.frontend.reading.external_data import load_external_data
 from tvm_neocpu.frontend.reading.sorted_nodes import in_order, sort_nodes
 from tvm_neocpu.frontend.reading.weights_in_file import WeightsInFile, model_without_weights
@@ -93,9 +94,10 @@ def load_to_import(path: str | Path) -> tuple[onnx.ModelProto, WeightsInFile | N
     found = model_without_weights(path)
     if found is None:
         return load_model(path), None
-    sort_nodes(found[0])
-    _check_model(found[0], str(path))
-    return found
+    model, weights = found
+    sort_nodes(model)
+    _check_model(model, str(path))
+    return with_dense_tensors(model, str(path)), weights
 
 
 def _checked_path(path: str | Path) -> Path:
@@ -122,7 +124,7 @@ def _size_of(path: Path) -> int:
 
 
 def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelProto:
-    """The model if it is one, and sound, with all its weights, its nodes sorted.
+    """The model if it is one, and sound, with all its weights, its nodes sorted, none sparse.
 
     Raises ModelFileError.
     """
@@ -134,7 +136,7 @@ def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelPr
             raise ModelFileError(
                 f"weight {tensor.name!r} of {name} lies in another file; give the model's path"
             )
-    return model
+    return with_dense_tensors(model, name)
 
 
 def _check_model(model: onnx.ModelProto, name: str) -> None:

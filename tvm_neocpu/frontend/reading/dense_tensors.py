@@ -1,0 +1,84 @@
+"""Sparse weights and constants as dense ones: few files have them, and no operator of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.frontend.checks.limits import check_elements, check_weight_bytes
+from tvm_neocpu.frontend.nodes import all_nodes, nested_graphs
+
+
+def with_dense_tensors(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """The model itself, or a copy without sparse tensors.
+
+    ``name`` is what an error calls the model. Raises ModelFileError where values and indices do not
+    fit the shape, ShapeError or ModelFileError where dense tensors would be too large.
+    """
+    sparse = list(_sparse_tensors(model))
+    if not sparse:
+        return model
+    for each in sparse:
+        check_elements(f"sparse tensor {each.values.name!r} of {name}", each.dims)
+    sizes = (math.prod(each.dims) * _dtype(each).itemsize for each in sparse)
+    check_weight_bytes(name, sum(sizes))
+    model, original = onnx.ModelProto(), model
+    model.CopyFrom(original)
+    for graph in _graphs(model.graph):
+        graph.initializer.extend(_dense(each, name) for each in graph.sparse_initializer)
+        del graph.sparse_initializer[:]
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.HasField("sparse_tensor"):
+                value = _dense(attribute.sparse_tensor, name)
+                attribute.CopyFrom(helper.make_attribute("value", value))
+    return model
+
+
+def _sparse_tensors(model: onnx.ModelProto) -> Iterator[onnx.SparseTensorProto]:
+    for graph in _graphs(model.graph):
+        yield from graph.sparse_initializer
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.HasField("sparse_tensor"):
+                yield attribute.sparse_tensor
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and all that are nested in its nodes."""
+    yield graph
+    for node in all_nodes(graph):
+        yield from nested_graphs(node)
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    return chain.from_iterable(map(all_nodes, (model.graph, *model.functions)))
+
+
+def _dtype(sparse: onnx.SparseTensorProto) -> np.dtype[np.generic]:
+    return np.dtype(helper.tensor_dtype_to_np_dtype(sparse.values.data_type))
+
+
+def _dense(sparse: onnx.SparseTensorProto, name: str) -> onnx.TensorProto:
+    """Zeros but for the values: an index is a place in the flat tensor, or one for each axis."""
+    shape, values = tuple(sparse.dims), numpy_helper.to_array(sparse.values)
+    indices = numpy_helper.to_array(sparse.indices).astype("int64")
+    dense = np.zeros(shape, values.dtype)
+    try:
+        if indices.ndim == 2:
+            indices = np.ravel_multi_index(tuple(indices.T), shape)
+        if np.any(indices < 0):
+            raise IndexError("an index is negative")
+        dense.reshape(-1)[indices] = values
+    except (ValueError, IndexError) as error:
+        raise ModelFileError(
+            f"{name} is broken: sparse tensor {sparse.values.name!r} has indices that do not fit "
+            f"its {values.size} values or its shape {list(shape)}"
+        ) from error
+    return numpy_helper.from_array(dense, sparse.values.name)
