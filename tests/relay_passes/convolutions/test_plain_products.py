@@ -39,6 +39,13 @@ def test_products_are_taken_where_they_are_faster(
     assert pays(conv, CPU) == product
 
 
+@pytest.mark.parametrize("cores", [1, 2, 8])
+@pytest.mark.parametrize(("channels", "filters"), [(48, 1152), (1152, 48)])
+def test_a_lone_pixel_stays_with_its_channels(channels: int, filters: int, cores: int) -> None:
+    conv = ConvWorkload(1, channels, 1, 1, filters, (1, 1))
+    assert not pays(conv, CPU.with_cores(cores))
+
+
 def network(*tail: str, kernel: int = 1, groups: int = 1, of_a_group: int = 33) -> onnx.ModelProto:
     net = Net((2, 17 * groups, 23, 19))
     filters = of_a_group * groups

@@ -109,6 +109,8 @@ def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
     of_pixels = conv.is_pointwise and conv.types == FP32
     if not of_pixels or conv.out_channels // conv.groups < lanes:
         return False
+    if conv.height * conv.width == 1:  # which fills no vector, and has one layout
+        return False
     shapes = _shapes(conv)
     axes = [tuple(range(len(shape))) for shape in shapes]
     product = ranked(MatmulWorkload(*shapes, *axes), cpu)[0].seconds
