@@ -33,8 +33,15 @@ LONGER_INSTRUCTIONS = {"relax.mod": 100}
 # element that they read or make (Zen 4: softmax over 21 classes 8, a linear resize 11).
 _BY_ELEMENT = ("relax.nn.softmax", "relax.nn.log_softmax", "relax.image.")
 ELEMENT_INSTRUCTIONS = 8
-# Operations that read more than they make.
-_WINDOWS = ("relax.nn.max_pool", "relax.nn.avg_pool")
+# Operations that read more than they make: windows, reductions.
+_READ_MORE = (
+    "relax.nn.max_pool",
+    "relax.nn.avg_pool",
+    *(
+        f"relax.{name}"
+        for name in ("argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "variance")
+    ),
+)
 # Instructions that a core completes in a cycle.
 A_CYCLE = 2
 
@@ -76,7 +83,7 @@ def elementwise_seconds(mod: tvm.IRModule, cpu: Cpu) -> float:
         if shape is None or isinstance(value, relax.If):
             return math.inf
         elements = math.prod(shape)
-        if op_name(value).startswith((*_BY_ELEMENT, *_WINDOWS)):
+        if op_name(value).startswith((*_BY_ELEMENT, *_READ_MORE)):
             elements = max(elements, math.prod(static_shape(value.args[0]) or ()))
         if op_name(value).startswith(_BY_ELEMENT):
             instructions += elements * ELEMENT_INSTRUCTIONS

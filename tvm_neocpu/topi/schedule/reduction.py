@@ -66,7 +66,7 @@ def _reduce_rows(
     # Part of a block's channels have a loop over the parts outside.
     is_part = len(spatial) > len(steps.output_shape(sch, block))
     reduced, partial = len(reduction), None
-    if not is_part:
+    if not is_part and not _begins_at_infinity(sch, block):
         registers = -(-steps.loop_extent(sch, spatial[-1]) // unit.lanes)
         partial, reduction = _partial_results(sch, reduction, registers)
     if partial is not None:  # what adds them up has loops of its own
@@ -105,6 +105,16 @@ def _partial_results(
     _, place = sch.split(reduction[-1], [None, count])
     partial = sch.rfactor(place, 0)
     return partial, [place]
+
+
+def _begins_at_infinity(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether it is an extreme (:mod:`..math.extremes`), of which TVM makes no partial results.
+
+    TVM knows extremes that begin with finite numbers. Its registry of others keeps what Python made
+    of them beyond Python's end, and the process aborts.
+    """
+    init = sch.get(block).init
+    return isinstance(init, BufferStore) and math.isinf(getattr(init.value, "value", 0.0))
 
 
 def _hold_partial_results(
