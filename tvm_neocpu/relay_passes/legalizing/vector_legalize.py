@@ -16,11 +16,14 @@ from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.legalizing.formula_chains import FormulaChains
 from tvm_neocpu.relay_passes.legalizing.tvms_own import Legalization, as_tvm_does
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
-from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
+from tvm_neocpu.topi.math import arcs, extremes, remainder, softmax, vector_math
 
 Formula = Callable[[tirx.Expr], tirx.Expr]
 
 FORMULAS: dict[str, Formula] = {
+    "relax.acos": arcs.acos,
+    "relax.asin": arcs.asin,
+    "relax.atan": arcs.atan,
     "relax.erf": vector_math.erf,
     "relax.exp": vector_math.exp,
     "relax.log": vector_math.log,

@@ -61,7 +61,7 @@ def exp(x: Expr) -> Expr:
     r = _remainder(let, x, rounded - _float(ROUND_TWICE_BIASED))
     bits = let(tirx.reinterpret("int32", rounded))
     half = let(bits >> _int(1))
-    near_zero = _horner(r, (1.0, 1.0, *EXP))
+    near_zero = horner(r, (1.0, 1.0, *EXP))
     return let.around(near_zero * _from_low_bits(half) * _from_low_bits(bits - half))
 
 
@@ -110,9 +110,13 @@ def tanh(x: Expr) -> Expr:
     let = Lets()
     x = _clamped(let, x, -10.0, 10.0)
     e = let(_expm1(let, x * _float(2.0)))
-    sign_bit = tirx.reinterpret("int32", x) & _int(SIGN_BIT)
-    signed = tirx.reinterpret("int32", e / (e + _float(2.0))) | sign_bit
-    return let.around(tirx.reinterpret(DTYPE, signed))
+    return let.around(with_sign_of(e / (e + _float(2.0)), x))
+
+
+def with_sign_of(size: Expr, x: Expr) -> Expr:
+    """A number that is not negative, or has the sign of x, with that sign."""
+    sign = tirx.reinterpret("int32", x) & _int(SIGN_BIT)
+    return tirx.reinterpret(DTYPE, tirx.reinterpret("int32", size) | sign)
 
 
 def erf(x: Expr) -> Expr:
@@ -120,7 +124,7 @@ def erf(x: Expr) -> Expr:
     let = Lets()
     x = _clamped(let, x, -ERF_END, ERF_END)
     z = let(_squared(x))
-    return let.around(_clamped(let, x * _horner(z, ERF_P) / _horner(z, ERF_Q), -1.0, 1.0))
+    return let.around(_clamped(let, x * horner(z, ERF_P) / horner(z, ERF_Q), -1.0, 1.0))
 
 
 def gelu(x: Expr) -> Expr:
@@ -213,7 +217,7 @@ def _one_plus_exp_of_minus(let: Lets, x: Expr) -> Expr:
     x = _clamped(let, x, -89.0, 88.0)
     biased = let(multiply_add(x, _float(-LOG2_E), _float(ROUND_BIASED)))
     r = _remainder(let, x, _float(ROUND_BIASED) - biased)
-    near_zero = let(_horner(r, (1.0, *EXP_OF_MINUS)))
+    near_zero = let(horner(r, (1.0, *EXP_OF_MINUS)))
     return multiply_add(near_zero, _biased_power_of_two(biased), _float(1.0))
 
 
@@ -223,7 +227,7 @@ def _expm1(let: Lets, x: Expr) -> Expr:
     biased = let(multiply_add(x, _float(LOG2_E), _float(ROUND_BIASED)))
     r = _remainder(let, x, biased - _float(ROUND_BIASED))
     scale = let(_biased_power_of_two(biased))
-    near_zero = multiply_add(r * r, _horner(r, EXPM1), r)
+    near_zero = multiply_add(r * r, horner(r, EXPM1), r)
     return multiply_add(near_zero, scale, scale - _float(1.0))
 
 
@@ -235,14 +239,14 @@ def _remainder(let: Lets, x: Expr, power: Expr) -> Expr:
 
 
 def _exp_near_zero(let: Lets, r: Expr) -> Expr:
-    return let(multiply_add(r * r, _horner(r, EXP), r + _float(1.0)))
+    return let(multiply_add(r * r, horner(r, EXP), r + _float(1.0)))
 
 
 def _twice_atanh(let: Lets, s: Expr, coefficients: Sequence[float]) -> Expr:
     """ln((1 + s) / (1 - s))."""
     s = let(s)
     z = let(_squared(s))
-    return let(multiply_add(s + s, z * _horner(z, coefficients), s + s))
+    return let(multiply_add(s + s, z * horner(z, coefficients), s + s))
 
 
 def _biased_power_of_two(biased: Expr) -> Expr:
@@ -267,7 +271,7 @@ def _squared(x: Expr) -> Expr:
     return multiply_add(x, x, _float(0.0))
 
 
-def _horner(x: Expr, coefficients: Sequence[float]) -> Expr:
+def horner(x: Expr, coefficients: Sequence[float]) -> Expr:
     *lower, highest = coefficients
     total = _float(highest)
     for coefficient in reversed(lower):

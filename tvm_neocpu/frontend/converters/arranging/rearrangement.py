@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -13,9 +14,13 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.compute.places import places_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from
+from tvm_neocpu.frontend.converters.compute.running_totals import is_across, totals_across
 from tvm_neocpu.frontend.converters.inside import inside_axis
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+# What totals are written for; of halves TVM knows how wide they are.
+_TOTALS = ("float32", "float64", "int32", "int64")
 
 
 def expand(node: Node) -> relax.Expr:
@@ -122,10 +127,14 @@ def cumulative(node: Node) -> relax.Expr:
     if not -node.rank <= axis < node.rank:
         raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
     axis %= node.rank
-    operation = {"CumProd": relax.op.cumprod, "CumSum": relax.op.cumsum}[node.op_type]
-    backwards = bool(node.attributes["reverse"])
+    is_sum, backwards = node.op_type == "CumSum", bool(node.attributes["reverse"])
+    is_exclusive = bool(node.attributes["exclusive"])
+    if node.dtype in _TOTALS and is_across(node, axis):
+        combine = operator.add if is_sum else operator.mul
+        return totals_across(node, axis, combine, int(not is_sum), is_exclusive, backwards)
+    operation = relax.op.cumsum if is_sum else relax.op.cumprod
     data = node.emit(relax.op.flip(node.data, axis)) if backwards else node.data
-    total = operation(data, axis, node.dtype, bool(node.attributes["exclusive"]))
+    total = operation(data, axis, node.dtype, is_exclusive)
     return relax.op.flip(node.emit(total), axis) if backwards else total
 
 
