@@ -18,9 +18,9 @@ SHAPE = (2, 3, 5, 16)
 
 # operator -> how a test calls it
 CALLS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
-    "relax.acos": (lambda x: op.acos(op.tanh(x)), lambda x: np.arccos(np.tanh(x))),
-    "relax.asin": (lambda x: op.asin(op.tanh(x)), lambda x: np.arcsin(np.tanh(x))),
-    "relax.atan": (op.atan, np.arctan),
+    "relax.acos": lambda x: op.acos(op.tanh(x)),
+    "relax.asin": lambda x: op.asin(op.tanh(x)),
+    "relax.atan": op.atan,
     "relax.erf": op.erf,
     "relax.exp": op.exp,
     "relax.log": lambda x: op.log(op.abs(x)),
