@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tvm import tirx
 
-from tvm_neocpu.topi.math.lets import Lets
+from tvm_neocpu.topi.math.lets import Lets, multiply_add
 from tvm_neocpu.topi.math.vector_math import DTYPE, horner, with_sign_of
 
 Expr = tirx.Expr
@@ -64,7 +64,7 @@ def atan(x: Expr) -> Expr:
     t = let(chosen((-1.0, a - _float(1.0), a)) / chosen((a, a + _float(1.0), 1.0)))
     z = let(t * t)
     low = chosen((HALF_PI_LOW, HALF_PI_LOW / 2, 0.0))
-    arc = t + (t * z * horner(z, ATAN) + low)
+    arc = t + multiply_add(t * z, horner(z, ATAN), low)
     return let.around(with_sign_of(chosen((HALF_PI, HALF_PI / 2, 0.0)) + arc, x))
 
 
@@ -74,7 +74,7 @@ def _arc_sine(let: Lets, x: Expr) -> tuple[Expr, Expr]:
     is_small = a <= _float(0.5)
     z = let(tirx.Select(is_small, a * a, (_float(1.0) - a) * _float(0.5)))
     s = let(tirx.Select(is_small, a, tirx.sqrt(z)))
-    return is_small, let(s + s * z * horner(z, ASIN))
+    return is_small, let(multiply_add(s * z, horner(z, ASIN), s))
 
 
 def _float(value: float) -> Expr:
