@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from fresh_process import FORK, run_script
 from onnx_text import Array, assert_like, normal, parsed, peers
 
 from tvm_neocpu import Session, session
@@ -89,6 +91,29 @@ def test_callers_of_many_shapes_at_once() -> None:
         ]
         for call in calls:
             call.result()
+
+
+FORKS = """
+import sys, threading, time, numpy as np, tvm_neocpu
+session = tvm_neocpu.Session(sys.argv[1])
+
+def run(size):
+    return session.run({"x": np.ones((1, 3, size, 7), "float32")})["y"].shape == (1, 4, size, 7)
+
+for wait, size in enumerate((9, 10, 11, 12)):
+    caller = threading.Thread(target=run, args=(size,))
+    caller.start()
+    time.sleep(0.02 * wait)
+    assert succeeded(fork(lambda: run(9)))
+    caller.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_while_a_run_compiles(tmp_path: Path) -> None:
+    """The run held its stream and let the fork happen; the fork waited a minute for the stream."""
+    onnx.save(open_model(), tmp_path / "net.onnx")
+    run_script(FORK + FORKS, str(tmp_path / "net.onnx"))
 
 
 def test_bound_arrays_have_any_shape() -> None:

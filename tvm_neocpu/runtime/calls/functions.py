@@ -10,6 +10,7 @@ from tvm_neocpu.core.errors import RunError, ShapeError
 from tvm_neocpu.runtime.ffi.machine import Machine
 from tvm_neocpu.runtime.ffi.ways import Way, whole
 from tvm_neocpu.runtime.files.module_info import Entry, TensorInfo
+from tvm_neocpu.runtime.process.fork_gate import building
 from tvm_neocpu.runtime.process.forking import fork_lock, late_imports, renew_after_fork
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class Library:
                 f"the library has no code for {asked}, only for {known}; "
                 f"set input {missing!r} too, so that it can be compiled"
             )
-        made = self._on_demand(given)
+        # The caller holds its stream, or its module, which a fork waits for behind the builds.
+        with building(pauses=False):
+            made = self._on_demand(given)
         self._further = [*self._further, made]
         return made, made.entries[0]
 
