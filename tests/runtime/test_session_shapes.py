@@ -173,3 +173,17 @@ def test_a_rank_that_is_not_said() -> None:
     model.graph.input[0].type.tensor_type.ClearField("shape")
     with pytest.raises(ShapeError, match="input 'x' has no shape"):
         Session(model)
+
+
+@pytest.mark.parametrize("reader", ["ArgMax <axis = 1> (a)", "TopK (a, two)", "NonZero (a)"])
+def test_two_images_for_each_of_the_batch(reader: str) -> None:
+    """A function over (2 n, ..) alone has no parameter that tells it n."""
+    text = f"g (float[N,4,6] x) => (int64[a,b,c] y) {{ a = Concat <axis = 0> (x, x) y = {reader} }}"
+    if "TopK" in reader:
+        text = text.replace("y =", "values, y =")
+    if "NonZero" in reader:
+        text = text.replace("int64[a,b,c]", "int64[a,b]")
+    model = parsed(text, two=np.array([2])) if "two" in text else parsed(text)
+    with Session(model) as found:
+        for batch in (1, 3):
+            check(found, model, x=normal(batch, 4, 6))

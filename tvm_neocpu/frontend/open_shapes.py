@@ -30,7 +30,7 @@ from tvm_neocpu.frontend.reading.onnx_model import (
     shape_text,
 )
 from tvm_neocpu.frontend.shapes.decisions import Decisions, decides_alike, noted_decisions
-from tvm_neocpu.relay_passes.batches.generalize import with_open_batch
+from tvm_neocpu.relay_passes.batches.generalize import tells_batch, with_open_batch
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, name_outputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 
@@ -103,6 +103,8 @@ def _for_any_batch(
             found.append(with_open_batch(mod, stand_in, batch))
     first, second = found
     if not tvm_ffi.structural_equal(first, second, map_free_vars=True):
+        return None
+    if not tells_batch(first, batch):
         return None
     return first if _decides_so_for_others(model, extents, opset, decided) else None
 

@@ -13,7 +13,7 @@ from onnx_text import ours as ours_of
 from onnx_text import parsed, peers
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.errors import RunError, UnsupportedOperatorError
 
 ONES = np.ones((2, 3, 10, 10), "float32")
 ROW = np.ones((4, 3), "float32")
@@ -190,3 +190,30 @@ def test_nan_becomes_the_least_code(dtype: str, least: int, count: int) -> None:
     (codes,) = ours(model, [data])
     assert codes[1] == np.iinfo(dtype).max
     assert set(np.delete(codes, 1).tolist()) == {least}
+
+
+# What a run is given, where ONNX Runtime refuses: the graph, its numbers, what is told.
+NUMBERS = {
+    "TopK above the extent": ("y, z = TopK (x, n)", [4], "TopK.* needs top_k <= 3"),
+    "TopK below 0": ("y, z = TopK (x, n)", [-1], "TopK.* needs top_k <= 3"),
+    "Split below 0": ("y, z = Split <axis = 1> (x, n)", [5, -2], "Split.* needs number_1 >= 0"),
+    "Slice by nothing": ("y = Slice (x, zero, three, one, n)", [0], "Slice.* needs number_0 != 0"),
+    "Tile below 0": ("y = Tile (x, n)", [1, -1], "Tile.* needs number_1 >= 0"),
+    "ConstantOfShape below 0": (
+        "y = ConstantOfShape (n)",
+        [2, -1],
+        "ConstantOfShape.* needs number_1 >= 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_numbers_of_a_run_that_no_tensor_has(case: str) -> None:
+    """TopK and Split read foreign memory, a Slice by nothing ended the process."""
+    node, values, told = NUMBERS[case]
+    text = f"g (float[4,3] x, int64[{len(values)}] n) => (float[a,b] y) {{ {node} }}"
+    constants = {name: np.array([value]) for name, value in (("zero", 0), ("one", 1), ("three", 3))}
+    used = {name: value for name, value in constants.items() if name in node}
+    inputs = {"x": ROW, "n": np.array(values)}
+    with pytest.raises(RunError, match=told):
+        ours_of(parsed(text, **used), inputs)

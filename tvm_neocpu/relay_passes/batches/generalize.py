@@ -30,6 +30,26 @@ def with_open_batch(mod: tvm.IRModule, batch: int, variable: tirx.Var) -> tvm.IR
     return _mapped(mod, [(tirx.IntImm, opened)])
 
 
+def tells_batch(mod: tvm.IRModule, variable: tirx.Var) -> bool:
+    """Whether each function over the batch has a parameter with as many rows: it learns it there.
+
+    Of two images for each row, (2 n, 8) alone, none does.
+    """
+
+    def is_it(var: tirx.Var) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(None) if var.same_as(variable) else None
+
+    for func in mod.functions.values():
+        if not isinstance(func, tirx.PrimFunc):
+            continue
+        buffers = [param for param in func.params if isinstance(param.ty, tirx.BufferType)]
+        if any(variable.same_as(extent) for buffer in buffers for extent in buffer.shape):
+            continue
+        if tvm_ffi.structural_walk(func, (tirx.Var, is_it)) is not None:
+            return False
+    return True
+
+
 def at_batch(mod: tvm.IRModule, variable: tirx.Var, batch: int) -> tvm.IRModule:
     """The network for one batch: the inverse of :func:`with_open_batch`.
 

@@ -1,15 +1,14 @@
-"""Numbers that a run computes: read as extents, written as tensors, and checked."""
+"""Numbers that a run computes: read as extents, and written as tensors."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from tvm import relax, te, tirx
+from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.core.run_check import check_name
 from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.compute.run_checks import require, vector_of
 from tvm_neocpu.frontend.converters.known import (
     Extent,
     Extents,
@@ -19,9 +18,6 @@ from tvm_neocpu.frontend.converters.known import (
 )
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
-
-# A number as TVM prints it.
-_NUMBER = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 def read(node: Node, place: int) -> Numbers | None:
@@ -56,41 +52,12 @@ def tensor_of(node: Node, values: Numbers, dtype: str) -> relax.Expr:
     if all(isinstance(value, int) for value in values.flat):
         return relax.const(values.astype(dtype), dtype)
     found = node.builder.emit_te(
-        _vector, [as_expr(value) for value in values.flat], dtype, primfunc_name_hint="numbers"
+        vector_of, [as_expr(value) for value in values.flat], dtype, primfunc_name_hint="numbers"
     )
     if values.ndim != 1:
         found = node.emit(relax.op.reshape(found, list(values.shape)))
     node.extents.know(found, values)
     return found
-
-
-def require(node: Node, conditions: Sequence[tirx.Expr | bool]) -> None:
-    """Let a run fail where a condition does not hold, and name the node and the condition.
-
-    Those that are known to hold cost nothing.
-
-    Raises UnsupportedOperatorError where one is known not to hold.
-    """
-    unknown = [condition for condition in conditions if not node.extents.proves(condition)]
-    if any(isinstance(condition, bool) for condition in unknown):
-        raise UnsupportedOperatorError("the extents of its inputs do not fit")
-    if not unknown:
-        return
-    pairs = [_pair(condition) for condition in unknown]
-    zero = tirx.const(0, "int64")
-    found = [*(found for found, _ in pairs), zero]
-    vector = node.builder.emit_te(_vector, found, "int64", primfunc_name_hint="checks")
-    name = check_name(node.label, [_NUMBER.sub(r"\1", str(each)) for each in unknown])
-    expected = [*(expected for _, expected in pairs), tirx.Var(name, "int64")]
-    shape = node.emit(relax.op.tensor_to_shape(vector))
-    node.builder.match_cast(shape, relax.ShapeType(expected))
-
-
-def _pair(condition: tirx.Expr) -> tuple[tirx.Expr, int]:
-    """What a run computes, and the number that it has to be."""
-    if isinstance(condition, tirx.EQ) and isinstance(condition.b, tirx.IntImm):
-        return condition.a, int(condition.b)
-    return tirx.Cast("int64", condition), 1
 
 
 def at_extents(node: Node, value: relax.Expr, extents: Sequence[Extent]) -> relax.Expr:
@@ -128,7 +95,7 @@ def with_names(
     unnamed = [extent for extent in simple if not isinstance(extent, (int, tirx.Var))]
     if not unnamed:
         return simple
-    vector = builder.emit_te(_vector, unnamed, "int64", primfunc_name_hint="extents")
+    vector = builder.emit_te(vector_of, unnamed, "int64", primfunc_name_hint="extents")
     found = [
         extent if isinstance(extent, (int, tirx.Var)) else known.defined(name, extent)
         for extent, name in zip(simple, names, strict=True)
@@ -155,22 +122,11 @@ def _identical(one: Extent, other: Extent) -> bool:
     return bool(one.same_as(other))
 
 
-def _vector(values: Sequence[tirx.Expr], dtype: str) -> te.Tensor:
-    def element(at: tirx.Var) -> tirx.Expr:
-        chosen = tirx.const(0, "int64")
-        for place, value in enumerate(values):
-            chosen = tirx.Select(at == place, tirx.Cast("int64", value), chosen)
-        return tirx.Cast(dtype, chosen)
-
-    return te.compute((len(values),), element, name="numbers")
-
-
 __all__ = [
     "at_extents",
     "equal",
     "names_of",
     "read",
-    "require",
     "tensor_of",
     "with_names",
 ]

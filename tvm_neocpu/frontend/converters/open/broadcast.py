@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from tvm import relax, te, tirx
 
 from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.compute.run_checks import require
 from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.at_run_time import at_extents, equal, names_of, require
+from tvm_neocpu.frontend.converters.open.at_run_time import at_extents, equal, names_of
 
 
 def broadcast_together(node: Node, values: Sequence[relax.Expr]) -> list[relax.Expr]:

@@ -15,9 +15,10 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.compute.run_checks import require
 from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.at_run_time import names_of, read, require
+from tvm_neocpu.frontend.converters.open.at_run_time import names_of, read
 
 # Which element of an axis stands at a place outside it.
 Source = Callable[[tirx.Expr, tirx.Expr], tirx.Expr]

@@ -8,6 +8,7 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of, from_end
+from tvm_neocpu.frontend.converters.compute.run_checks import require, require_within
 from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import (
@@ -15,7 +16,6 @@ from tvm_neocpu.frontend.converters.open.at_run_time import (
     equal,
     names_of,
     read,
-    require,
 )
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
@@ -29,6 +29,10 @@ def slice_(node: Node) -> relax.Expr:
     TVM's importer takes axes and steps that a run computes.
     """
     if any(node.input(place) is not None and node.known(place) is None for place in (3, 4)):
+        steps = read(node, 4)
+        if steps is not None:
+            zero = tirx.const(0, "int64")
+            require(node, [tirx.NE(as_expr(step), zero) for step in steps.flat])
         return node.by_tvm()
     own = extents_of(node.data)
     if node.opset >= 10:
@@ -128,6 +132,7 @@ def split(node: Node) -> relax.Expr:
     total = sum(lengths[1:], lengths[0])
     if not node.extents.same(total, own[axis]):
         require(node, [equal(total, own[axis])])
+        require_within(node, lengths)
     parts, first = [], 0
     for length in lengths:
         firsts, result = [0] * len(own), list(own)

@@ -11,6 +11,7 @@ from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.compute.run_checks import require, require_within
 from tvm_neocpu.frontend.converters.known import Extent, as_expr
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import (
@@ -18,7 +19,6 @@ from tvm_neocpu.frontend.converters.open.at_run_time import (
     equal,
     names_of,
     read,
-    require,
 )
 from tvm_neocpu.frontend.converters.open.broadcast import broadcast, common_extents
 
@@ -127,6 +127,7 @@ def constant_of_shape(node: Node) -> relax.Expr:
     value = np.zeros(1, "float32") if tensor is None else numpy_helper.to_array(tensor)
     if all(isinstance(extent, int) for extent in extents):
         return relax.const(np.full(extents, value.item(), value.dtype), str(value.dtype))
+    require_within(node, extents)
     extents = names_of(node, extents, [f"filled_{place}" for place in range(len(extents))])
     scalar = relax.const(value.reshape(()), str(value.dtype))
     return relax.op.full(relax.ShapeExpr([as_expr(extent) for extent in extents]), scalar)
@@ -172,6 +173,7 @@ def tile(node: Node) -> relax.Expr:
     own, repeats = extents_of(node.data), list(_required(node, 1))
     if len(own) != len(repeats):
         raise UnsupportedOperatorError(f"{len(repeats)} repeats for data of rank {len(own)}")
+    require_within(node, repeats)
     products = [
         as_expr(extent) * as_expr(count) for extent, count in zip(own, repeats, strict=True)
     ]
