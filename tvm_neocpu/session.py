@@ -220,28 +220,26 @@ def _compiled_by_runs(
     """What compiles a model for each shape that it meets; ``None`` if its shapes are known, or one
     of its inputs or outputs is no tensor of a known rank.
     """
-    from pathlib import Path
-
-    from tvm_neocpu.compile_cache import stamp
     from tvm_neocpu.frontend.reading.declared_interface import declared_inputs, declared_outputs
     from tvm_neocpu.frontend.reading.onnx_model import load_to_import
     from tvm_neocpu.targets import parse_target
 
-    if isinstance(model, (str, PathLike)):
-        file = Path(model)
-        stamped, graph = stamp(file), load_to_import(file)[0].graph
-    else:
-        file = None
+    is_file = isinstance(model, (str, PathLike))
+    if not is_file:
         model = deepcopy(model)  # the caller's may change before the next shape comes
-        graph = model.graph
-    inputs, outputs = declared_inputs(graph), declared_outputs(graph)
+    content = _content(model) if is_file else None
+    known = load_to_import(fspath(model))[0] if is_file else model
+    inputs, outputs = declared_inputs(known.graph), declared_outputs(known)
     is_open = inputs is not None and any(OPEN in shape for _, shape, _ in inputs)
     if inputs is None or outputs is None or not is_open:
         return None
 
     def on_demand(given: Mapping[str, tuple[int, ...]]) -> Library:
-        if file is not None and stamp(file) != stamped:
-            raise ModelFileError(f"{file} changed since the session was made: make another one")
+        if is_file and _content(model) != content:
+            raise ModelFileError(
+                f"{fspath(model)}, or a file of its weights, changed since the session was made: "
+                "make another one"
+            )
         start = time.perf_counter()
         made = _compiled(model, given, target, cache, None, load)
         seconds = time.perf_counter() - start

@@ -158,8 +158,36 @@ def test_a_file_that_has_changed(tmp_path: Path) -> None:
             parsed(OPEN.replace("GlobalAveragePool", "GlobalMaxPool"), w=normal(4, 3, 3, 3)), path
         )
         np.testing.assert_array_equal(found.run({"x": x})["y"], before)
-        with pytest.raises(ModelFileError, match="changed since the session was made"):
+        with pytest.raises(
+            ModelFileError, match="changed since the session was made: make another"
+        ):
             found.run({"x": normal(1, 3, 9, 9)})
+
+
+def test_a_file_of_weights_that_has_changed(tmp_path: Path) -> None:
+    path, weights = tmp_path / "net.onnx", tmp_path / "net.weights"
+    onnx.save(
+        open_model(), path, save_as_external_data=True, location=weights.name, size_threshold=0
+    )
+    with Session(path) as found:
+        found.run({"x": normal(1, 3, 8, 8)})
+        weights.write_bytes(bytes(weights.stat().st_size))
+        with pytest.raises(ModelFileError, match="a file of its weights, changed since"):
+            found.run({"x": normal(1, 3, 9, 9)})
+
+
+def test_an_output_whose_shape_is_not_said() -> None:
+    model = open_model()
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    with Session(model) as found:
+        assert [tensor.shape for tensor in found.outputs] == [(-1, 4, -1, -1), (-1, 4, 1, 1)]
+        binding = found.io_binding()
+        x, y = normal(1, 3, 6, 6), np.empty((1, 4, 6, 6), "float32")
+        binding.bind_input("x", x)
+        binding.bind_output("y", y)
+        binding.run()
+        assert_like([y], peers(model, {"x": x})[:1])
 
 
 @pytest.mark.parametrize("options", [{"hint": "throughput"}, {"precision": "bf16"}])

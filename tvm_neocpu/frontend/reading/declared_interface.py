@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import onnx
@@ -20,9 +21,15 @@ def declared_inputs(graph: onnx.GraphProto) -> tuple[Declared, ...] | None:
     return _declared(values)
 
 
-def declared_outputs(graph: onnx.GraphProto) -> tuple[Declared, ...] | None:
-    """``None`` where one is no tensor. One whose rank is not said has no extents."""
-    return _declared(graph.output)
+def declared_outputs(model: onnx.ModelProto) -> tuple[Declared, ...] | None:
+    """``None`` where one is no tensor. A rank that is not said is inferred; where it cannot be,
+    there are no extents.
+    """
+    values = model.graph.output
+    if any(declared_shape(value) is None for value in values):
+        with contextlib.suppress(Exception):  # of what is broken; a run's import says it
+            values = onnx.shape_inference.infer_shapes(model).graph.output
+    return _declared(values)
 
 
 def _declared(values: Sequence[onnx.ValueInfoProto]) -> tuple[Declared, ...] | None:
