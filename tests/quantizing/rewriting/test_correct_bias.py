@@ -66,3 +66,15 @@ def test_only_the_layers_that_are_named_change(network: onnx.ModelProto) -> None
         if list(one.input) != list(other.input)
     ]
     assert differing == [layers[2].name]
+
+
+def test_products_alone_have_no_bias_to_correct() -> None:
+    """ONNX Runtime was asked for none of the outputs of a network, and refused."""
+    net = Net((3, 8))
+    model = prepare(net.model(net("MatMul", "data", net.weight(8, 5))), "net")
+    samples = [{"data": np.ones((3, 8), "float32")}]
+    chosen = choose_nodes(model.graph)
+    ranges = observe_extremes(model, samples, activations_of(model.graph, chosen))
+    draft = write_qdq(model, ranges, chosen, per_channel=False)
+    assert layers_of(model.graph)
+    assert bias_shifts(model, draft, layers_of(model.graph), samples) == {}
