@@ -192,8 +192,9 @@ def _source(mod: Any, params: Mapping[str, Any], many_shapes: bool) -> Source:
     source = None if params else source_of(mod)
     if source is None:
         raise PrecisionError(
-            "precision= quantises the ONNX model: give relay.build the module as "
-            "relay.frontend.from_onnx made it, of fixed shapes and with its weights inside"
+            "precision= quantises the ONNX model, at one shape: a model that leaves its batch open "
+            "needs Session(..., shapes={...}) or --shape; relay.build takes the module as "
+            "relay.frontend.from_onnx made it, its weights inside"
         )
     return source
 
