@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -153,3 +154,21 @@ def test_attributes_are_kept() -> None:
     by_template = unscheduled(CONV, ConvConfig(16, 16, 8)).with_attr("op_pattern", 4)
     added = {COMPACTED: 1}
     assert dict(schedule_function(by_template, SKYLAKE).attrs) == dict(by_template.attrs) | added
+
+
+def test_what_stays_unscheduled_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ReduceMax over channels took six times as long, in silence."""
+
+    def fails(sch: Schedule, cpu: Cpu) -> None:
+        raise ScheduleError("The IR is ...\nError message: no reducer matches\nand so on")
+
+    monkeypatch.setattr("tvm_neocpu.topi.schedule_function.schedule_generic", fails)
+    x = te.placeholder((4, 16), name="x")
+    func = te.create_prim_func([x, te.compute((4, 16), lambda *at: x(*at) + 1.0, "y")])
+    with caplog.at_level(logging.WARNING, "tvm_neocpu"):
+        assert schedule_function(func, SKYLAKE).same_as(func)
+    assert caplog.messages == [
+        "an operation is left unscheduled, and may be slow: no reducer matches"
+    ]
