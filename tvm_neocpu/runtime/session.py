@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tvm_neocpu.runtime.calls.binding import IOBinding  # few sessions bind
+    from tvm_neocpu.runtime.calls.feed import Bound
 
     Array = NDArray[Any]
 
@@ -155,7 +156,8 @@ class CompiledSession:
     def submit(self, *arguments: Any) -> Future[Any]:
         """The same, later: a future of what `run` returns.
 
-        The inputs must not change before it is done. What is wrong with them is raised here.
+        The inputs must not change before it is done. What is wrong with them is raised here, and a
+        shape that a session has to compile for is compiled before this returns.
         """
         work, shape = self._work(arguments)
         return self._streams.submit(lambda feed: shape(work(feed)))
@@ -165,13 +167,11 @@ class CompiledSession:
         with late_imports:
             from tvm_neocpu.runtime.calls.binding import IOBinding
 
-        way = self._code().way
-        return IOBinding(
-            self.info,
-            lambda bound: self._streams.call(lambda feed: feed.run_bound(bound)),
-            way,
-            self._streams,
-        )
+        def run(bound: Bound) -> list[Array]:
+            self._code().prepare(bound.shapes)
+            return self._streams.call(lambda feed: feed.run_bound(bound))
+
+        return IOBinding(self.info, run, self._code().way, self._streams)
 
     def run_with_iobinding(self, binding: IOBinding) -> None:
         """``binding.run()``, as ONNX Runtime spells it. Raises SessionError for a binding that this
@@ -217,6 +217,7 @@ class CompiledSession:
             raise SessionError("run takes ({name: array}) or ([names], {name: array})")
         values = ordered(self.inputs, arguments[-1])
         arrays = [as_input(info, value) for info, value in zip(self.inputs, values, strict=True)]
+        self._code().prepare(tuple([array.shape for array in arrays]))
         names = [info.name for info in self.outputs]
         if len(arguments) == 1:
             return lambda feed: feed.run(arrays), lambda found: dict(zip(names, found, strict=True))

@@ -10,7 +10,6 @@ from tvm_neocpu.core.errors import RunError, ShapeError
 from tvm_neocpu.runtime.ffi.machine import Machine
 from tvm_neocpu.runtime.ffi.ways import Way, whole
 from tvm_neocpu.runtime.files.module_info import Entry, TensorInfo
-from tvm_neocpu.runtime.process.fork_gate import building
 from tvm_neocpu.runtime.process.forking import fork_lock, late_imports, renew_after_fork
 
 if TYPE_CHECKING:
@@ -59,6 +58,15 @@ class Library:
         self._on_demand = on_demand
         renew_after_fork(self)
 
+    def prepare(self, shapes: Shapes) -> None:
+        """Compile for shapes that there is no code for, where that is possible.
+
+        A caller does so before it takes a stream: a fork waits for streams, and builds for a fork.
+        The stream's cores are few, and others wait for it. Raises what :meth:`find` raises.
+        """
+        if self._on_demand is not None:
+            self.find(shapes)
+
     def find(self, shapes: Shapes) -> tuple[Library, Entry]:
         """What has code for these shapes, and its entry; ``None`` is an input that may have any.
 
@@ -101,9 +109,7 @@ class Library:
                 f"the library has no code for {asked}, only for {known}; "
                 f"set input {missing!r} too, so that it can be compiled"
             )
-        # The caller holds its stream, or its module, which a fork waits for behind the builds.
-        with building(pauses=False):
-            made = self._on_demand(given)
+        made = self._on_demand(given)
         self._further = [*self._further, made]
         return made, made.entries[0]
 
@@ -158,7 +164,8 @@ class Functions:
             if known is part:
                 return machine
         assert part.module is not None, "what was found has code"
-        with part.lock:
+        # The library's lock, not the part's: who has it may hold none that is older.
+        with self._library.lock:
             machine = Machine(part.module)
         self._machines.append((part, machine))
         return machine
