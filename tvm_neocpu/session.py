@@ -23,7 +23,7 @@ from tvm_neocpu.runtime.files.module_file import is_compiled_file
 from tvm_neocpu.runtime.files.module_info import OPEN, ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.process import host
 from tvm_neocpu.runtime.process.fork_gate import building
-from tvm_neocpu.runtime.session import CompiledSession, FromFile, Runnable, runnable_file
+from tvm_neocpu.runtime.session import CompiledSession, Runnable, RunnableParts, runnable_file
 
 if TYPE_CHECKING:
     import onnx
@@ -54,8 +54,8 @@ class Session(CompiledSession):
     and ``cores`` are those of :class:`CompiledSession`.
 
     A model that leaves more open than its batch is compiled by the first run of each shape, if
-    ``shapes`` are not given; the log says how long that took. So is no other ``precision``, and no
-    session for throughput that has to measure its streams: these raise OpenShapeError.
+    ``shapes`` are not given; the log says how long that took, above a second. Another ``precision``
+    needs ``shapes``, and so does ``hint="throughput"`` without ``streams``: else OpenShapeError.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ def _compiled_by_runs(
         threads=cpu.cores,
         entries=(),
     )
-    return FromFile(info, Library(None, (), on_demand, names=[name for name, _, _ in inputs]))
+    return RunnableParts(info, Library(None, (), on_demand, names=[name for name, _, _ in inputs]))
 
 
 def _content(model: str | PathLike[str] | onnx.ModelProto) -> bytes | None:

@@ -47,14 +47,14 @@ class Runnable(Protocol):
     library: Library
 
 
-class FromFile(NamedTuple):
-    """What a session needs of a file, and no more than that."""
+class RunnableParts(NamedTuple):
+    """What a session needs, of a file for instance, and no more than that."""
 
     info: ModuleInfo
     library: Library
 
 
-def runnable_file(path: StrPath, check_weights: bool = False) -> FromFile:
+def runnable_file(path: StrPath, check_weights: bool = False) -> RunnableParts:
     """A file that `export_library` wrote, for sessions: without `tvm_ffi`'s Python package.
 
     Raises ModuleFileError, as `load` does; ``check_weights`` is that of `load`.
@@ -67,7 +67,7 @@ def runnable_file(path: StrPath, check_weights: bool = False) -> FromFile:
         way=found.way,
         is_serial=found.is_serial,
     )
-    return FromFile(found.info, functions)
+    return RunnableParts(found.info, functions)
 
 
 class CompiledSession:

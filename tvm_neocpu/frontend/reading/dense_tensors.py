@@ -21,33 +21,31 @@ def with_dense_tensors(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     ``name`` is what an error calls the model. Raises ModelFileError where values and indices do not
     fit the shape, ShapeError or ModelFileError where dense tensors would be too large.
     """
-    sparse = list(_sparse_tensors(model))
+    sparse = [tensor for graph in _graphs(model.graph) for tensor in graph.sparse_initializer]
+    sparse += [attribute.sparse_tensor for attribute in _sparse_constants(model)]
     if not sparse:
         return model
     for each in sparse:
         check_elements(f"sparse tensor {each.values.name!r} of {name}", each.dims)
     sizes = (math.prod(each.dims) * _dtype(each).itemsize for each in sparse)
     check_weight_bytes(name, sum(sizes))
-    model, original = onnx.ModelProto(), model
-    model.CopyFrom(original)
-    for graph in _graphs(model.graph):
+    dense = onnx.ModelProto()
+    dense.CopyFrom(model)
+    for graph in _graphs(dense.graph):
         graph.initializer.extend(_dense(each, name) for each in graph.sparse_initializer)
         del graph.sparse_initializer[:]
-    for node in _nodes(model):
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and attribute.HasField("sparse_tensor"):
-                value = _dense(attribute.sparse_tensor, name)
-                attribute.CopyFrom(helper.make_attribute("value", value))
-    return model
+    for attribute in _sparse_constants(dense):
+        value = _dense(attribute.sparse_tensor, name)
+        attribute.CopyFrom(helper.make_attribute("value", value))
+    return dense
 
 
-def _sparse_tensors(model: onnx.ModelProto) -> Iterator[onnx.SparseTensorProto]:
-    for graph in _graphs(model.graph):
-        yield from graph.sparse_initializer
-    for node in _nodes(model):
+def _sparse_constants(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
+    """The attributes of Constant nodes that hold a sparse tensor."""
+    for node in chain.from_iterable(map(all_nodes, (model.graph, *model.functions))):
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.HasField("sparse_tensor"):
-                yield attribute.sparse_tensor
+                yield attribute
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -55,10 +53,6 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
     for node in all_nodes(graph):
         yield from nested_graphs(node)
-
-
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    return chain.from_iterable(map(all_nodes, (model.graph, *model.functions)))
 
 
 def _dtype(sparse: onnx.SparseTensorProto) -> np.dtype[np.generic]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SMALL = 16 * 1024
 # Shapes whose times are remembered: a service may see any batch.
 _REMEMBERED = 256
+# Functions that ran once, whose outputs are kept until they run again: each may be of a new shape.
+_FIRSTS = 8
 
 
 class Prepared(NamedTuple):
@@ -229,6 +231,8 @@ class Feed:
         if constants is None:
             first = self._first.pop(key, None)
             if first is None:
+                if len(self._first) >= _FIRSTS:
+                    self._first.clear()
                 self._first[key] = list(outputs)
                 return [
                     direct[index].array if index in direct else self._way.array_of(tensor).copy()

@@ -11,8 +11,8 @@ from functools import cache
 
 import tvm
 
-FORGOTTEN = tuple(f"tirx.{name}" for name in ("atanh", "isnan", "nearbyint", "rsqrt"))
-# TVM has polynomials of scalars for these, or calls libm.
+FORGOTTEN = tuple(f"tirx.{name}" for name in ("isnan", "nearbyint", "rsqrt"))
+# Of these TVM makes polynomials or logarithms of scalars, or calls of libm.
 SCALAR = tuple(
     f"tirx.{name}"
     for name in (
@@ -22,6 +22,7 @@ SCALAR = tuple(
         "asinh",
         "atan",
         "atan2",
+        "atanh",
         "copysign",
         "erf",
         "fmod",

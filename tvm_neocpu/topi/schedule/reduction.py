@@ -110,8 +110,8 @@ def _partial_results(
 def _begins_at_infinity(sch: Schedule, block: SBlockRV) -> bool:
     """Whether it is an extreme (:mod:`..math.extremes`), of which TVM makes no partial results.
 
-    TVM knows extremes that begin with finite numbers. Its registry of others keeps what Python made
-    of them beyond Python's end, and the process aborts.
+    Its ``rfactor`` knows those that begin at finite numbers. Others can be registered, but Python's
+    functions for them are freed after Python has ended, and the process aborts.
     """
     init = sch.get(block).init
     return isinstance(init, BufferStore) and math.isinf(getattr(init.value, "value", 0.0))

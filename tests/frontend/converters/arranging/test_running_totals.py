@@ -9,7 +9,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnx_text import check_like_peer, ours
 
-from tvm_neocpu import Session
+from tvm_neocpu import Session, relay
 
 SHAPES = [(2, 5, 9), (3, 7, 4, 6), (1, 1, 8), (5, 2100), (4, 3)]
 
@@ -54,6 +54,12 @@ def test_products(exclusive: int, reverse: int) -> None:
         (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
         (found,) = ours(model, {"x": x})
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("axis", "by_rows"), [(1, True), (2, False)])
+def test_rows_are_walked_where_elements_lie_apart(axis: int, by_rows: bool) -> None:
+    mod, _ = relay.frontend.from_onnx(totals("CumSum", (2, 5, 9), axis, 0, 0, "float32"))
+    assert ("in range(T.int64(9))" in mod.script()) == by_rows
 
 
 def test_of_an_open_batch() -> None:

@@ -19,7 +19,7 @@ from tvm_neocpu.frontend.converters.inside import inside_axis
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
-# What totals are written for; of halves TVM knows how wide they are.
+# Types whose totals are written here. Of halves TVM's sums are wider.
 _TOTALS = ("float32", "float64", "int32", "int64")
 
 

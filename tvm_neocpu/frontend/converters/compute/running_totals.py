@@ -21,7 +21,8 @@ from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
-# Columns of a piece, whose rows of totals stay in L1; few columns make this many pieces.
+# At most so many columns are a piece, whose rows of totals stay in L1. Few columns are at most so
+# many pieces, of whole vectors of so many lanes.
 COLUMNS, PIECES, LANES = 1024, 8, 16
 # With fewer columns a row is no vector, and TVM's loop is as fast.
 MIN_COLUMNS = 8

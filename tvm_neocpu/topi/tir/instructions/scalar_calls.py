@@ -3,8 +3,8 @@
     for lane in vectorized(16): y[lane] = 2 acos(let t = acos(x[lane]) in t t)
     ->  for lane in 16: ..
 
-TVM's vectoriser makes the same loop of it, and visits parts of the formula twice meanwhile. It
-takes a name that it meets again for a second one: "Let cannot bind the same var to two different
+TVM's vectoriser makes the same loop of it, but visits parts of the formula twice meanwhile. A
+``Let`` that it visits again is an error to it: "Let cannot bind the same var to two different
 values".
 """
 
