@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     Model = str | PathLike[str] | BuiltModule | onnx.ModelProto
 
 
-_LOG = logging.getLogger("tvm_neocpu")
 # For this machine, with schedules for one thread: streams of one thread answer most calls.
 _ONE_THREAD = "llvm -num-cores=1"
 # Seconds in a run's compiler of which the user is told: more than reading from the cache.
@@ -220,6 +217,9 @@ def _compiled_by_runs(
     """What compiles a model for each shape that it meets; ``None`` if its shapes are known, or one
     of its inputs or outputs is no tensor of a known rank.
     """
+    import logging  # a compiled file needs neither
+    from copy import deepcopy
+
     from tvm_neocpu.frontend.reading.declared_interface import declared_inputs, declared_outputs
     from tvm_neocpu.frontend.reading.onnx_model import load_to_import
     from tvm_neocpu.targets import parse_target
@@ -245,7 +245,7 @@ def _compiled_by_runs(
         seconds = time.perf_counter() - start
         if seconds > _NOTICED:
             shapes = ", ".join(f"{name} {list(shape)}" for name, shape in given.items())
-            _LOG.warning(
+            logging.getLogger("tvm_neocpu").warning(
                 "the first run for %s waited %.1f s for the compiler; Session(..., shapes=) "
                 "compiles before it",
                 shapes,

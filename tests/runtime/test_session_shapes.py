@@ -16,7 +16,7 @@ from fresh_process import FORK, run_script
 from onnx_text import Array, assert_like, normal, parsed, peers
 
 from tvm_neocpu import Session, session
-from tvm_neocpu.core.errors import ModelFileError, OpenShapeError, ShapeError
+from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, OpenShapeError, ShapeError
 
 OPEN = """
 g (float[N,3,H,W] x) => (float[N,4,H,W] y, float[N,4,1,1] mean) {
@@ -218,3 +218,9 @@ def test_two_images_for_each_of_the_batch(reader: str) -> None:
     with Session(model) as found:
         for batch in (1, 3):
             check(found, model, x=normal(batch, 4, 6))
+
+
+def test_an_operator_that_no_shape_mends_is_refused_at_once() -> None:
+    model = parsed("g (float[N,4,6] x) => (float[a,b,c] y) { y = StringNormalizer (x) }")
+    with pytest.raises(NeoCpuError, match="StringNormalizer"):
+        Session(model)
