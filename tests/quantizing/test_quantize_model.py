@@ -185,3 +185,55 @@ def test_a_network_of_half_precision(network: onnx.ModelProto, samples: Samples)
     result = quantize_model(model, "half", [{"x": data}], Settings())
     assert result.accuracy.sqnr > 30
     assert runner(result.model)({"x": data})[0].dtype == np.float16
+
+
+@pytest.mark.parametrize("reader", ["output", "branch"])
+def test_what_a_relu_clips_stays_for_others_that_read_it(reader: str) -> None:
+    """The layer's result got the ReLU's range: its other reader saw no negative number."""
+    net = Net((1, 3, 8, 8))
+    made = net.conv("data", 3, 6, 3)
+    behind = net.conv(net("Relu", made), 6, 4, 3)
+    if reader == "branch":
+        behind = net("Add", behind, net.conv(made, 6, 4, 3))
+    model = net.model(behind)
+    if reader == "output":
+        model.graph.output.append(onnx.ValueInfoProto(name=made))
+        model = onnx.shape_inference.infer_shapes(model)
+    rng = np.random.default_rng(0)
+    samples = [{"data": rng.standard_normal((1, 3, 8, 8), dtype="float32")} for _ in range(8)]
+    quantised = quantize_model(model, "net", samples, Settings()).model
+    for found, wanted in zip(runner(quantised)(samples[0]), runner(model)(samples[0]), strict=True):
+        assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_far_from_zero_and_near_each_other(method: str) -> None:
+    """float32 has no 2048 bins between them."""
+    net = Net((1, 3, 8, 8))
+    far = net("Add", net.conv("data", 3, 6, 3), net.constant(1e5))
+    model = net.model(net.conv(far, 6, 4, 3))
+    rng = np.random.default_rng(0)
+    samples = [{"data": 1e-3 * rng.random((1, 3, 8, 8), dtype="float32")} for _ in range(2)]
+    assert quantize_model(model, "net", samples, Settings(method)).share == 1.0
+
+
+def test_seven_bits_of_rows() -> None:
+    net = Net((1, 8, 20))
+    model = net.model(net("Conv", net("Conv", "data", net.weight(8, 8, 3)), net.weight(4, 8, 3)))
+    rng = np.random.default_rng(0)
+    samples = [{"data": rng.standard_normal((1, 8, 20), dtype="float32")} for _ in range(4)]
+    result = quantize_model(model, "net", samples, Settings(weight_bits=7))
+    assert result.accuracy.sqnr > 25
+
+
+def test_names_that_the_writer_would_give_are_told() -> None:
+    net = Net((1, 3, 8, 8))
+    model = net.model(net.conv(net("Relu", net.conv("data", 3, 6, 3)), 6, 4, 3))
+    (relu,) = (node for node in model.graph.node if node.op_type == "Relu")
+    renamed = f"{model.graph.node[0].input[1]}_scale"
+    for node in model.graph.node:
+        node.input[:] = [renamed if name == relu.output[0] else name for name in node.input]
+    relu.output[0] = renamed
+    samples = [{"data": np.ones((1, 3, 8, 8), "float32")}]
+    with pytest.raises(NeoCpuError, match="quantiser cannot write this network: KeyError"):
+        quantize_model(model, "net", samples, Settings())

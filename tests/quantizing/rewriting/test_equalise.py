@@ -74,3 +74,17 @@ def test_a_clip_a_second_reader_and_a_shared_weight_stop_it() -> None:
     weight = net.weight(8, 8, 3, 3)
     x = net("Conv", "data", weight, pads=[1] * 4)
     assert not find_pairs(net.model(net("Conv", x, weight, pads=[1] * 4)).graph)
+
+
+def test_no_bias_grows_far_beyond_the_largest() -> None:
+    """A channel of tiny weights and a usual bias had all of its tensor's range."""
+    model = chain("Relu")
+    known = weights_of(model.graph)
+    weight, bias = (known[name] for name in model.graph.node[0].input[1:3])
+    tiny = onnx.numpy_helper.to_array(weight).copy()
+    tiny[3] *= 1e-7
+    threes = np.full(16, 3.0, "float32")
+    weight.CopyFrom(onnx.numpy_helper.from_array(tiny, weight.name))
+    bias.CopyFrom(onnx.numpy_helper.from_array(threes, bias.name))
+    changed = weights_of(equalise(model).graph)
+    assert np.abs(onnx.numpy_helper.to_array(changed[bias.name])).max() <= 4.0001 * 3.0

@@ -6,10 +6,15 @@ s = sqrt(r1 / r2) makes the ranges of channel i equal on both sides, so that one
 tensor fits all its channels. Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization
 and Bias Correction", section 4.1. A clip (ReLU6) is not homogeneous and stops it; so does a tensor
 that anything else reads, or a weight that two layers share.
+
+s divides the bias, too. A channel of tiny weights and a usual bias would get all of its tensor's
+range (weights of 1e-6 beside others of 1: the output was all wrong). So no bias grows far beyond
+the layer's largest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +34,8 @@ from tvm_neocpu.quantizing.onnx_graphs import (
 # Each round changes what the next pair sees. Rounds end when no factor is further from 1 than this.
 SETTLED = 0.01
 MOST_ROUNDS = 20
+# A bias over the largest of its layer, as it was.
+MOST_GROWTH = 4.0
 _HOMOGENEOUS = ("Relu", "LeakyRelu")
 
 Floats = NDArray[np.float64]
@@ -52,8 +59,9 @@ def equalise(model: onnx.ModelProto) -> onnx.ModelProto:
         name for pair in pairs for node in (pair.first, pair.second) for name in node.input[1:]
     }
     arrays = {name: numpy_helper.to_array(known[name]).astype(np.float64) for name in names}
+    limits = {name: MOST_GROWTH * np.abs(arrays[name]).max(initial=0.0) for name in names}
     for _ in range(MOST_ROUNDS):
-        if max((_balance(pair, arrays) for pair in pairs), default=0.0) < SETTLED:
+        if max((_balance(pair, arrays, limits) for pair in pairs), default=0.0) < SETTLED:
             break
     set_weights(graph, {name: array.astype(np.float32) for name, array in arrays.items()})
     return equalised
@@ -78,14 +86,20 @@ def channel_ranges(weight: Floats, groups: int) -> tuple[Floats, Floats]:
     return size.max(axis=1), inputs.reshape(-1)
 
 
-def _balance(pair: Pair, arrays: dict[str, Floats]) -> float:
-    """Equalise the pair's weights in place; returns how far from 1 the factors were."""
+def _balance(pair: Pair, arrays: dict[str, Floats], limits: Mapping[str, float]) -> float:
+    """Equalise the pair's weights in place; returns how far from 1 the factors were.
+
+    ``limits``: what no bias may exceed.
+    """
     weight, following = arrays[pair.first.input[1]], arrays[pair.second.input[1]]
     groups = attribute(pair.second, "group", 1)
     out, _ = channel_ranges(weight, 1)
     _, into = channel_ranges(following, groups)
     usable = (out > 0) & (into > 0)
     factor = np.sqrt(np.where(usable, out, 1.0) / np.where(usable, into, 1.0))
+    for bias in pair.first.input[2:3]:
+        if limits[bias] > 0:
+            factor = np.maximum(factor, np.abs(arrays[bias]) / limits[bias])
     weight /= factor.reshape(-1, *[1] * (weight.ndim - 1))
     for bias in pair.first.input[2:3]:
         arrays[bias] /= factor

@@ -51,7 +51,7 @@ def fit_sums(model: onnx.ModelProto) -> onnx.ModelProto:
             continue
         name = stored[node.input[1]]
         weight = numpy_helper.to_array(constants[name])
-        if small_bits(weight) != BITS + 1 or weight.shape[1] % STEP:
+        if weight.ndim != 4 or small_bits(weight) != BITS + 1 or weight.shape[1] % STEP:
             continue
         cut = cut_fours(weight)
         error = np.square(weight.astype("float64") - cut).sum()

@@ -18,6 +18,7 @@ from tvm_neocpu.frontend.rewriting.inline_functions import without_functions
 from tvm_neocpu.frontend.rewriting.onnx_runtime_nodes import in_standard_nodes
 from tvm_neocpu.frontend.rewriting.single_precision import in_single_precision
 from tvm_neocpu.quantizing.onnx_runs import runtime
+from tvm_neocpu.quantizing.rewriting.plain_gemms import with_plain_gemms
 
 # DequantizeLinear knows scales for each channel from here on.
 OLDEST_OPSET = 13
@@ -34,7 +35,8 @@ def prepare(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     _refuse_quantised(model, name)
     model = without_functions(model)
     model = _of_new_opset(in_standard_nodes(in_single_precision(model)), name)
-    return shape_inference.infer_shapes(_named(_folded(model, name)))
+    model = with_plain_gemms(_folded(model, name))
+    return shape_inference.infer_shapes(_named(model))
 
 
 def _refuse_quantised(model: onnx.ModelProto, name: str) -> None:

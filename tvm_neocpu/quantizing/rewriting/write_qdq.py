@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import onnx
 
+from tvm_neocpu.core.errors import NeoCpuError, first_line
 from tvm_neocpu.frontend.nodes import all_nodes
 from tvm_neocpu.quantizing.calibration.range_methods import Range
 from tvm_neocpu.quantizing.onnx_graphs import copy_of, output_names, readers_of
@@ -37,7 +38,7 @@ def write_qdq(
     """The model with these operations in int8; ``ranges`` knows every activation of theirs.
 
     A dense layer's result that nothing in int8 reads stays fp32; with ``wide_results`` a
-    convolution's, too.
+    convolution's, too. Raises NeoCpuError where ONNX Runtime cannot write it.
     """
     if not chosen:
         return copy_of(model)
@@ -52,6 +53,7 @@ def write_qdq(
     }
     wide = always_wide(wide_results)
     chosen = set(chosen) - _last_activations(model.graph, chosen, wide)
+    chosen -= _activations_beside_others(model.graph)
     nodes = [node for node in model.graph.node if node.name in chosen]
     with _quiet():
         quantizer = QDQQuantizer(
@@ -66,8 +68,14 @@ def write_qdq(
             sorted({node.op_type for node in nodes}),
             {},
         )
-        written: onnx.ModelProto = quantizer.quantize_model()
-        quantizer.model.topological_sort()
+        try:
+            written: onnx.ModelProto = quantizer.quantize_model()
+            quantizer.model.topological_sort()
+        except Exception as error:  # of names that it would give, of an input that is an output
+            raise NeoCpuError(
+                f"ONNX Runtime's quantiser cannot write this network: "
+                f"{type(error).__name__}: {first_line(error)}"
+            ) from error
     _drop_round_trips(written, chosen, wide)
     if weight_bits == SMALL_BITS:
         written = fit_sums(written)
@@ -105,6 +113,20 @@ def _last_activations(
         if node.op_type in ABSORBED
         and node.input[0] in wide
         and not any(reader.name in chosen for reader in readers.get(node.output[0], []))
+    }
+
+
+def _activations_beside_others(graph: onnx.GraphProto) -> set[str]:
+    """ReLUs and clips of a result that something else reads, or that is an output.
+
+    They would disappear into its range, which the others need as it is.
+    """
+    readers, outputs = readers_of(graph), {value.name for value in graph.output}
+    return {
+        node.name
+        for node in graph.node
+        if node.op_type in ABSORBED
+        and (len(readers[node.input[0]]) > 1 or node.input[0] in outputs)
     }
 
 
