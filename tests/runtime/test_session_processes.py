@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
-from fresh_process import FORK, run_script
+from fresh_process import FORK, needs_fork, run_script
 
 START = """
 import signal, sys, threading, numpy as np, tvm_neocpu
@@ -72,9 +69,6 @@ def test_a_machine_without_tvm_says_what_it_lacks(files: tuple[str, str]) -> Non
     )
     assert "TVM's runtime is not here: pip install apache-tvm" in found
     assert "\n" not in found
-
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @needs_fork

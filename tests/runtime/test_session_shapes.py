@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from fresh_process import FORK, run_script
+from fresh_process import FORK, needs_fork, run_script
 from onnx_text import Array, assert_like, normal, parsed, peers
 
 from tvm_neocpu import Session, session
@@ -111,7 +110,7 @@ for wait, size in enumerate((9, 11, 13, 15)):
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@needs_fork
 @pytest.mark.parametrize("streams", ["one", "two"])
 def test_a_fork_while_runs_compile(streams: str, tmp_path: Path) -> None:
     """A run that compiled while it held its stream waited for the fork, and the fork for it."""

@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tvm_neocpu
 
 SECONDS = 120
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 # For scripts that fork. A child that does not end in time is killed by its own alarm, and its
 # parent then exits with 1.

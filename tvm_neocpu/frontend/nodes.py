@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,9 @@ class HasNodes(Protocol):
     def node(self) -> Iterable[onnx.NodeProto]: ...
 
 
+Root = TypeVar("Root", bound=HasNodes)
+
+
 def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | None:
     """The tensor of a Constant node, whichever attribute has it; ``None`` for another node."""
     if node.op_type != "Constant" or len(node.attribute) != 1:
@@ -175,6 +178,14 @@ def all_nodes(graph: HasNodes) -> Iterator[onnx.NodeProto]:
         yield node
         for inner in nested_graphs(node):
             yield from all_nodes(inner)
+
+
+def all_graphs(root: Root) -> Iterator[Root | onnx.GraphProto]:
+    """A graph or a function, and the graphs nested in its nodes, each before those nested in it."""
+    yield root
+    for node in root.node:
+        for inner in nested_graphs(node):
+            yield from all_graphs(inner)
 
 
 def names_read(node: onnx.NodeProto) -> Iterator[str]:

@@ -168,7 +168,7 @@ class CompiledSession:
             from tvm_neocpu.runtime.calls.binding import IOBinding
 
         def run(bound: Bound) -> list[Array]:
-            self._code().prepare(bound.shapes)
+            self._code().prepare(bound.values)
             return self._streams.call(lambda feed: feed.run_bound(bound))
 
         return IOBinding(self.info, run, self._code().way, self._streams)
@@ -217,7 +217,7 @@ class CompiledSession:
             raise SessionError("run takes ({name: array}) or ([names], {name: array})")
         values = ordered(self.inputs, arguments[-1])
         arrays = [as_input(info, value) for info, value in zip(self.inputs, values, strict=True)]
-        self._code().prepare(tuple([array.shape for array in arrays]))
+        self._code().prepare(arrays)
         names = [info.name for info in self.outputs]
         if len(arguments) == 1:
             return lambda feed: feed.run(arrays), lambda found: dict(zip(names, found, strict=True))

@@ -18,7 +18,7 @@ from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.frontend.checks.check_bodies import check_bodies
 from tvm_neocpu.frontend.checks.check_inputs import check_inputs
 from tvm_neocpu.frontend.checks.limits import check_node_count, check_weight_bytes
-from tvm_neocpu.frontend.nodes import nested_graphs, opset_of, told
+from tvm_neocpu.frontend.nodes import all_graphs, opset_of, told
 
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 _FOUR_BITS = frozenset(getattr(TensorProto, name, -1) for name in ("INT4", "UINT4", "FLOAT4E2M1"))
@@ -95,10 +95,7 @@ def _bytes(tensor: TensorProto) -> int:
 
 def _graphs(roots: Iterable[Graph]) -> Iterator[Graph]:
     """The graphs and all that are nested in their nodes. Protobuf itself bounds the depth."""
-    for root in roots:
-        yield root
-        for node in root.node:
-            yield from _graphs(nested_graphs(node))
+    return chain.from_iterable(map(all_graphs, roots))
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Sparse weights and constants as dense ones: few files have them, and no operator of ours."""
+"""Sparse weights and constants as dense ones: no operator here takes a sparse one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.frontend.checks.limits import check_elements, check_weight_bytes
-from tvm_neocpu.frontend.nodes import all_nodes, nested_graphs
+from tvm_neocpu.frontend.nodes import all_graphs, all_nodes
 
 
 def with_dense_tensors(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
@@ -21,7 +21,7 @@ def with_dense_tensors(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     ``name`` is what an error calls the model. Raises ModelFileError where values and indices do not
     fit the shape, ShapeError or ModelFileError where dense tensors would be too large.
     """
-    sparse = [tensor for graph in _graphs(model.graph) for tensor in graph.sparse_initializer]
+    sparse = [tensor for graph in all_graphs(model.graph) for tensor in graph.sparse_initializer]
     sparse += [attribute.sparse_tensor for attribute in _sparse_constants(model)]
     if not sparse:
         return model
@@ -31,7 +31,7 @@ def with_dense_tensors(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     check_weight_bytes(name, sum(sizes))
     dense = onnx.ModelProto()
     dense.CopyFrom(model)
-    for graph in _graphs(dense.graph):
+    for graph in all_graphs(dense.graph):
         graph.initializer.extend(_dense(each, name) for each in graph.sparse_initializer)
         del graph.sparse_initializer[:]
     for attribute in _sparse_constants(dense):
@@ -46,13 +46,6 @@ def _sparse_constants(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.HasField("sparse_tensor"):
                 yield attribute
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and all that are nested in its nodes."""
-    yield graph
-    for node in all_nodes(graph):
-        yield from nested_graphs(node)
 
 
 def _dtype(sparse: onnx.SparseTensorProto) -> np.dtype[np.generic]:

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from tvm_neocpu.frontend.nodes import all_nodes, nested_graphs
+from tvm_neocpu.frontend.nodes import all_graphs, all_nodes
 
 # By element type, what holds its values. Older versions of onnx know no types of 2 bits.
 _BYTES: Mapping[int, type[np.generic]] = MappingProxyType(
@@ -37,7 +37,7 @@ def in_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     found = {name for _, name in _narrow(model.graph)}
     if not found:
         return model
-    nodes, graphs = list(all_nodes(model.graph)), _graphs(model.graph)
+    nodes, graphs = list(all_nodes(model.graph)), list(all_graphs(model.graph))
     read = {name for node in nodes if node.op_type != "DequantizeLinear" for name in node.input}
     read.update(value.name for graph in graphs for value in graph.output)
     read.update(value.name for value in model.graph.input)
@@ -54,7 +54,7 @@ def in_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _narrow(graph: onnx.GraphProto) -> Iterator[tuple[TensorProto, str]]:
     """The weights of such types, and the name by which nodes read each."""
-    for each in _graphs(graph):
+    for each in all_graphs(graph):
         for tensor in each.initializer:
             if tensor.data_type in _BYTES:
                 yield tensor, tensor.name
@@ -62,7 +62,3 @@ def _narrow(graph: onnx.GraphProto) -> Iterator[tuple[TensorProto, str]]:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.t.data_type in _BYTES:
                 yield attribute.t, node.output[0]
-
-
-def _graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
-    return [graph, *(inner for node in all_nodes(graph) for inner in nested_graphs(node))]

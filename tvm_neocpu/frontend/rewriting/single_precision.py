@@ -12,7 +12,7 @@ ONNX Runtime has no such arithmetic on CPUs and TVM's lacks operators, becomes s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import onnx
@@ -26,7 +26,7 @@ from onnx import (
     numpy_helper,
 )
 
-from tvm_neocpu.frontend.nodes import nested_graphs
+from tvm_neocpu.frontend.nodes import all_graphs
 
 HALVES, SINGLE = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16)), TensorProto.FLOAT
 # Operators whose arithmetic has templates in single precision; a file of float16 without them stays
@@ -38,7 +38,7 @@ _TYPE_ATTRIBUTES = frozenset(("dtype", "output_datatype"))
 
 def in_single_precision(model: ModelProto) -> ModelProto:
     """The model itself, or a copy of one of half precision that computes in single precision."""
-    graphs, kinds = list(_graphs(model.graph)), _halves(model)
+    graphs, kinds = list(all_graphs(model.graph)), _halves(model)
     if not kinds or any(map(_is_opaque, graphs)):
         return model
     if kinds == {TensorProto.FLOAT16} and not any(map(_is_heavy, graphs)):
@@ -47,7 +47,7 @@ def in_single_precision(model: ModelProto) -> ModelProto:
     copy.CopyFrom(model)
     if not _type_outputs(copy):
         return model
-    names = {name for graph in _graphs(copy.graph) for name in _names(graph)}
+    names = {name for graph in all_graphs(copy.graph) for name in _names(graph)}
     outside = {
         value.name: _element_type(value)
         for value in (*_fed(copy.graph), *copy.graph.output)
@@ -56,7 +56,7 @@ def in_single_precision(model: ModelProto) -> ModelProto:
     renamed = {name: _fresh(name, names) for name in outside}
     entries, exits = _casts(copy.graph, renamed)
     # From the inside out: a graph's nodes are copied when it is widened, with what is in them.
-    for graph in reversed(list(_graphs(copy.graph))):
+    for graph in reversed(list(all_graphs(copy.graph))):
         _widen(graph, renamed, names)
     for value in (*_fed(copy.graph), *copy.graph.output):
         if value.name in outside:
@@ -142,18 +142,10 @@ def _single(tensor: TensorProto) -> TensorProto:
     return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name)
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and those inside its nodes."""
-    yield graph
-    for node in graph.node:
-        for inner in nested_graphs(node):
-            yield from _graphs(inner)
-
-
 def _halves(model: ModelProto) -> frozenset[int]:
     """The types of half precision that its constants, inputs and outputs have."""
     found: set[int] = set()
-    for graph in _graphs(model.graph):
+    for graph in all_graphs(model.graph):
         found.update(tensor.data_type for tensor in graph.initializer)
         found.update(map(_element_type, (*graph.input, *graph.output)))
     return HALVES & found

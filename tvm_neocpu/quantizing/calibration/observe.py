@@ -41,7 +41,7 @@ def observe_histograms(
     counts = {name: np.zeros(BINS, np.int64) for name in extremes}
     for name, values in _activations(model, samples, list(extremes)):
         low, high = extremes[name].low, extremes[name].high
-        # Values far from 0 and near each other have no so fine bins in float32.
+        # float32 has too few numbers between extremes that lie far from 0 and near each other.
         if high - low < BINS * np.spacing(np.float32(max(-low, high))):
             values = values.astype(np.float64)
         counts[name] += np.histogram(values, BINS, (low, high) if low < high else None)[0]

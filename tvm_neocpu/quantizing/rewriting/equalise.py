@@ -34,7 +34,7 @@ from tvm_neocpu.quantizing.onnx_graphs import (
 # Each round changes what the next pair sees. Rounds end when no factor is further from 1 than this.
 SETTLED = 0.01
 MOST_ROUNDS = 20
-# A bias over the largest of its layer, as it was.
+# How far a bias may grow: to so many times the largest of its layer before.
 MOST_GROWTH = 4.0
 _HOMOGENEOUS = ("Relu", "LeakyRelu")
 

@@ -8,6 +8,8 @@ ONNX Runtime's quantiser gives a bias the scale of x times that of W, whatever a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 from numpy.typing import NDArray
@@ -26,15 +28,14 @@ def with_plain_gemms(model: onnx.ModelProto) -> onnx.ModelProto:
         nodes.append(node)
         if node.op_type != "Gemm" or node.input[1] not in known or _is_plain(node, known):
             continue
-        weight = numpy_helper.to_array(known[node.input[1]])
-        own = f"gemm_{place}.plain"
+        own, outputs = f"gemm_{place}.plain", _outputs(node, known)
         alpha, beta = (np.float32(attribute(node, name, 1.0)) for name in ("alpha", "beta"))
         if alpha != 1:
+            weight = numpy_helper.to_array(known[node.input[1]])
             node.input[1] = f"{own}.weight"
             written[node.input[1]] = alpha * weight
         if len(node.input) > 2 and node.input[2]:
             addend = node.input[2]
-            outputs = weight.shape[0 if attribute(node, "transB", 0) else 1]
             row = _row(known, addend, outputs)
             if row is not None:
                 node.input[2] = f"{own}.bias"
@@ -50,20 +51,21 @@ def with_plain_gemms(model: onnx.ModelProto) -> onnx.ModelProto:
     return plain
 
 
-def _is_plain(node: onnx.NodeProto, known: dict[str, onnx.TensorProto]) -> bool:
-    factors = {attribute(node, name, 1.0) for name in ("alpha", "beta")}
+def _is_plain(node: onnx.NodeProto, known: Mapping[str, onnx.TensorProto]) -> bool:
+    if any(attribute(node, name, 1.0) != 1.0 for name in ("alpha", "beta")):
+        return False
     if len(node.input) < 3 or not node.input[2]:
-        return factors == {1.0}
-    return factors == {1.0} and node.input[2] in known and _is_bias(node, known)
+        return True
+    addend = known.get(node.input[2])
+    return addend is not None and list(addend.dims) == [_outputs(node, known)]
 
 
-def _is_bias(node: onnx.NodeProto, known: dict[str, onnx.TensorProto]) -> bool:
-    outputs = known[node.input[1]].dims[0 if attribute(node, "transB", 0) else 1]
-    return list(known[node.input[2]].dims) == [outputs]
+def _outputs(node: onnx.NodeProto, known: Mapping[str, onnx.TensorProto]) -> int:
+    return known[node.input[1]].dims[0 if attribute(node, "transB", 0) else 1]
 
 
 def _row(
-    known: dict[str, onnx.TensorProto], addend: str, outputs: int
+    known: Mapping[str, onnx.TensorProto], addend: str, outputs: int
 ) -> NDArray[np.float32] | None:
     """A constant addend that is the same for all rows; ``None`` for another one."""
     if addend not in known:
@@ -75,7 +77,7 @@ def _row(
 
 
 def _added(node: onnx.NodeProto, addend: str, beta: np.float32, own: str) -> list[onnx.NodeProto]:
-    """Operations that add ``beta`` times the addend to a layer's result, which takes their name."""
+    """Operations that add ``beta`` times the addend to a layer's result; theirs has its name."""
     result = node.output[0]
     node.output[0] = f"{own}.product"
     scaled = helper.make_node("Mul", [addend, f"{own}.beta"], [f"{own}.addend"])

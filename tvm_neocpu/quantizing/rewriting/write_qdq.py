@@ -71,9 +71,9 @@ def write_qdq(
         try:
             written: onnx.ModelProto = quantizer.quantize_model()
             quantizer.model.topological_sort()
-        except Exception as error:  # of names that it would give, of an input that is an output
+        except Exception as error:  # its exceptions have no common class: KeyError, AssertionError
             raise NeoCpuError(
-                f"ONNX Runtime's quantiser cannot write this network: "
+                "ONNX Runtime's quantiser cannot write this network: "
                 f"{type(error).__name__}: {first_line(error)}"
             ) from error
     _drop_round_trips(written, chosen, wide)

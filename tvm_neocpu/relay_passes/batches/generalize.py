@@ -33,7 +33,7 @@ def with_open_batch(mod: tvm.IRModule, batch: int, variable: tirx.Var) -> tvm.IR
 def tells_batch(mod: tvm.IRModule, variable: tirx.Var) -> bool:
     """Whether each function over the batch has a parameter with as many rows: it learns it there.
 
-    Of two images for each row, (2 n, 8) alone, none does.
+    A function of a tensor (2 n, 8) alone does not learn n: TVM solves no equation for it.
     """
 
     def is_it(var: tirx.Var) -> tvm_ffi.VisitInterrupt | None:

@@ -14,6 +14,7 @@ from tvm_neocpu.runtime.process.forking import fork_lock, late_imports, renew_af
 
 if TYPE_CHECKING:
     import tvm_ffi
+    from numpy.typing import NDArray
 
 # A shape for each input; ``None`` for one that was never set.
 Shapes = tuple[tuple[int, ...] | None, ...]
@@ -58,14 +59,14 @@ class Library:
         self._on_demand = on_demand
         renew_after_fork(self)
 
-    def prepare(self, shapes: Shapes) -> None:
-        """Compile for shapes that there is no code for, where that is possible.
+    def prepare(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Compile for inputs of whose shapes there is no code, where that is possible.
 
         A caller does so before it takes a stream: a fork waits for streams, and builds for a fork.
         The stream's cores are few, and others wait for it. Raises what :meth:`find` raises.
         """
         if self._on_demand is not None:
-            self.find(shapes)
+            self.find(tuple([array.shape for array in arrays]))
 
     def find(self, shapes: Shapes) -> tuple[Library, Entry]:
         """What has code for these shapes, and its entry; ``None`` is an input that may have any.

@@ -44,7 +44,6 @@ def test_sums(shape: tuple[int, ...], exclusive: int, reverse: int) -> None:
             check_like_peer(model, x=numbers(shape, dtype))
 
 
-@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 26, reason="this onnx has no CumProd")
 @pytest.mark.parametrize("reverse", [0, 1])
 @pytest.mark.parametrize("exclusive", [0, 1])
 def test_products(exclusive: int, reverse: int) -> None:

@@ -11,18 +11,18 @@ NaN, nor smaller: one that stands first stays, and no other is chosen, as in ONN
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from tvm import relax, tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
+from tvm_neocpu.frontend.converters.compute.columns import columns_behind
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
 
-# Columns of a piece, whose numbers and places stay in L1; few columns make this many pieces.
-COLUMNS, PIECES, LANES = 1024, 8, 64
+# Elements of the vectors that a piece is made of.
+LANES = 64
 
 
 def place_across(
@@ -33,16 +33,13 @@ def place_across(
     ``better(new, best)``: whether a later element takes the place of an earlier one.
     """
     extents = [node.extent(place) for place in range(node.rank)]
-    outer, length, inner = (
-        math.prod(part) for part in (extents[:axis], [extents[axis]], extents[axis + 1 :])
-    )
-    columns = min(COLUMNS, -(-inner // (PIECES * LANES)) * LANES)
-    pieces = -(-inner // columns)
+    columns = columns_behind(extents, axis, LANES)
+    length, inner = columns.length, columns.inner
+    results = columns.outer * inner
 
     def body(data, result, best, place) -> None:  # type: ignore[no-untyped-def]
-        with T.parallel(0, tirx.const(outer * pieces, "int64")) as piece:
-            row, start = piece // pieces, piece % pieces * tirx.const(columns, "int64")
-            count = tirx.min(inner - start, tirx.const(columns, "int64"))
+        with T.parallel(0, tirx.const(columns.pieces, "int64")) as piece:
+            row, start, count = columns.at(piece)
             to, source = row * inner + start, row * length * inner + start
             with T.serial(0, count) as j:
                 best[to + j] = data[source + j]
@@ -57,5 +54,5 @@ def place_across(
                 result[to + j] = tirx.Cast("int64", place[to + j])
 
     shape = [*extents[:axis], *([1] if keeps else []), *extents[axis + 1 :]]
-    outputs = [(shape, "int64"), ((outer * inner,), node.dtype), ((outer * inner,), "int32")]
+    outputs = [(shape, "int64"), ((results,), node.dtype), ((results,), "int32")]
     return emit_loops(node, node.op_type.lower(), [node.data], outputs, body)[0]

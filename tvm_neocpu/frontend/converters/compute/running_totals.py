@@ -17,13 +17,13 @@ from tvm import relax, tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
+from tvm_neocpu.frontend.converters.compute.columns import columns_behind
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
-# At most so many columns are a piece, whose rows of totals stay in L1. Few columns are at most so
-# many pieces, of whole vectors of so many lanes.
-COLUMNS, PIECES, LANES = 1024, 8, 16
+# Elements of the vectors that a piece is made of.
+LANES = 16
 # With fewer columns a row is no vector, and TVM's loop is as fast.
 MIN_COLUMNS = 8
 
@@ -44,16 +44,12 @@ def totals_across(
 ) -> relax.Expr:
     """The totals of the node's data; ``first`` is the total of nothing."""
     extents = [node.extent(place) for place in range(node.rank)]
-    outer, length, inner = (
-        math.prod(part) for part in (extents[:axis], [extents[axis]], extents[axis + 1 :])
-    )
-    columns = min(COLUMNS, -(-inner // (PIECES * LANES)) * LANES)
-    pieces = -(-inner // columns)
+    columns = columns_behind(extents, axis, LANES)
+    length, inner = columns.length, columns.inner
 
     def body(data, result) -> None:  # type: ignore[no-untyped-def]
-        with T.parallel(0, tirx.const(outer * pieces, "int64")) as piece:
-            row, start = piece // pieces, piece % pieces * tirx.const(columns, "int64")
-            count = tirx.min(inner - start, tirx.const(columns, "int64"))
+        with T.parallel(0, tirx.const(columns.pieces, "int64")) as piece:
+            row, start, count = columns.at(piece)
 
             def place(k: Expr | int) -> Expr:
                 step = length - 1 - k if backwards else k

@@ -22,7 +22,7 @@ from tvm_neocpu.topi.tir.loops.rewrite_loops import rewrite_loops, with_body
 
 def scalar_calls(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with such loops serial; before TVM vectorises."""
-    if not _calls_scalars(func.body) or not names_values(func.body):
+    if not names_values(func.body) or not _calls_scalars(func.body):
         return func
 
     def rewritten(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
