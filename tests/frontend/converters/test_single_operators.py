@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_text import check_like_peer, normal, parsed
+from onnx_text import check_like_peer, normal, ours, parsed
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -35,10 +35,29 @@ def test_one_hot_with_values_that_are_an_input() -> None:
     check_like_peer(model, x=np.array([0, 3, -1]), values=normal(2))
 
 
-def test_one_hot_of_a_depth_that_is_an_input_is_refused() -> None:
+@pytest.mark.parametrize(("axis", "dtype"), [(-1, "int64"), (0, "int32"), (1, "float")])
+def test_one_hot_of_a_depth_that_a_run_has(axis: int, dtype: str) -> None:
+    text = f"""g (int64[2,3] x, {dtype}[1] d) => (float[] y) {{
+        y = OneHot<axis = {axis}>(x, d, values)
+    }}"""
+    model = parsed(text, values=np.array([0, 1], "float32"))
+    depth = np.array([4], dtype.replace("float", "float32"))
+    check_like_peer(model, x=np.array([[0, 3, -1], [-5, 4, 2]]), d=depth)
+
+
+@pytest.mark.parametrize("depth", [-1, 2**40])
+def test_a_depth_of_a_run_that_no_tensor_has(depth: int) -> None:
     text = "g (int64[3] x, int64[1] d) => (float[] y) { y = OneHot(x, d, values) }"
-    with pytest.raises(UnsupportedOperatorError, match="input 1 must be a constant"):
-        relay.frontend.from_onnx(parsed(text, values=np.array([0, 1], "float32")))
+    model = parsed(text, values=np.array([0, 1], "float32"))
+    with pytest.raises(Exception, match="depth <= "):
+        ours(model, {"x": np.array([0, 1, 2]), "d": np.array([depth])})
+
+
+def test_a_known_depth_below_one_is_refused() -> None:
+    text = "g (int64[3] x) => (float[] y) { y = OneHot(x, d, values) }"
+    model = parsed(text, values=np.array([0, 1], "float32"), d=np.array([-2]))
+    with pytest.raises(UnsupportedOperatorError, match="a depth of -2 is not positive"):
+        relay.frontend.from_onnx(model)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3, 2.5])

@@ -194,3 +194,27 @@ def test_what_stays_refused(node: str, told: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=told) as raised:
         relay.frontend.from_onnx(model)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("opset", [10, 11, 12])
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("y = ms.DequantizeLinear <axis = 0> (x, s, z)", "uint8[3,8] x"),
+        ("y = ms.DynamicQuantizeMatMul (x, w, t, k)", "float[3,8] x"),
+    ],
+)
+def test_files_older_than_the_operator(body: str, inputs: str, opset: int) -> None:
+    """ONNX Runtime's own operators know an axis, and quantise at run time, in every opset."""
+    rng = np.random.default_rng(8)
+    weights = {
+        "s": np.array([0.1, 0.2, 0.3], "float32"),
+        "z": np.array([100, 3, 4], "uint8"),
+        "w": rng.integers(0, 255, (8, 5), "uint8"),
+        "t": np.array([0.1], "float32"),
+        "k": np.array([100], "uint8"),
+    }
+    used = {name: value for name, value in weights.items() if f", {name}" in body}
+    model = model_of(body, inputs, opset=opset, **used)
+    data = rng.integers(0, 255, (3, 8), "uint8")
+    check_like_peer(model, x=data if inputs.startswith("u") else data.astype("float32"))

@@ -201,8 +201,15 @@ def _refuse_unknown(names: set[str], owner: str) -> None:
         raise UnsupportedOperatorError(f"{owner} has no attribute {listed}")
 
 
-# ONNX Runtime's optimiser writes these into files of opsets that are older than the operators.
-_FIRST_OPSET: Mapping[str, int] = {"GridSample": 16, "LayerNormalization": 17}
+# ONNX Runtime has these in files of opsets that are older than the operator, or its attributes: its
+# optimiser writes some, and its own operators of the same name know them always.
+_FIRST_OPSET: Mapping[str, int] = {
+    "DequantizeLinear": 13,
+    "DynamicQuantizeLinear": 11,
+    "GridSample": 16,
+    "LayerNormalization": 17,
+    "QuantizeLinear": 13,
+}
 
 
 def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:

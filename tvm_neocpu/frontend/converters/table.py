@@ -18,7 +18,11 @@ from tvm_neocpu.frontend.converters.arranging.rearrangement import (
     unsqueeze,
 )
 from tvm_neocpu.frontend.converters.arranging.shape import reshape, shape, size
-from tvm_neocpu.frontend.converters.arranging.slicing import slice_, split
+from tvm_neocpu.frontend.converters.arranging.slicing import (
+    slice_,
+    split,
+    split_to_sequence,
+)
 from tvm_neocpu.frontend.converters.convolutions.conv import conv
 from tvm_neocpu.frontend.converters.convolutions.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.convolutions.deform_conv import deform_conv
@@ -50,6 +54,7 @@ from tvm_neocpu.frontend.converters.pointwise.elementwise import (
     cast,
     comparison,
     is_inf,
+    negation,
     power,
     sign,
 )
@@ -163,6 +168,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Mod": modulo,
         "NonMaxSuppression": non_max_suppression,
         "NonZero": non_zero,
+        "Not": negation,
         "OneHot": one_hot,
         "PRelu": prelu,
         "Pad": pad,
@@ -209,6 +215,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Softplus": softplus,
         "SpaceToDepth": space_to_depth,
         "Split": split,
+        "SplitToSequence": split_to_sequence,
         "Tan": in_float32,
         "ThresholdedRelu": thresholded_relu,
         "Tile": tile,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from onnx_node import Array, Case, check_together, image
+from onnx_text import check_like_peer, normal, parsed
 
 # Starts, ends, axes, steps of a tensor (2, 3, 4, 5).
 SLICES: tuple[tuple[list[int], ...], ...] = (
@@ -49,3 +51,18 @@ def test_splits() -> None:
     )
     check_together([Case("Split", [x], (), {"axis": 0}, 2)], opset=13)
     check_together([Case("Split", [x], (), {"axis": 1, "split": [4, 3]}, 2)], opset=11)
+
+
+@pytest.mark.parametrize("extent", [1, 3])
+@pytest.mark.parametrize("attributes", ["axis = 1, keepdims = 0", "axis = -2", "axis = 1, sized"])
+def test_a_sequence_of_pieces(extent: int, attributes: str) -> None:
+    """ONNX Runtime's own keepdims counts where there is no second input."""
+    sized = ", n" if "sized" in attributes else ""
+    model = parsed(
+        f"""g (float[2,{extent},3] x) => (float[] y) {{
+            s = SplitToSequence<{attributes.removesuffix(", sized")}>(x{sized})
+            y = ConcatFromSequence<axis = 0>(s)
+        }}""",
+        **({"n": np.array([1] * extent)} if sized else {}),
+    )
+    check_like_peer(model, x=normal(2, extent, 3))

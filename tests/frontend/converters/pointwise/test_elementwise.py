@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx_node import Array, Case, check_together, node_model, ours
+from onnx_text import check_like_peer, parsed
 
 SPECIAL = np.array(
     [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -2.5, 1e-40, 3e38, 88, -100], "float32"
@@ -111,3 +112,12 @@ def test_floats_as_short_integers(target: str) -> None:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(target))
     data = np.array([*values, np.nan], "float32")
     check_together([Case("Cast", [data], attributes={"to": kind})])
+
+
+def test_what_is_not_greater_than_no_number() -> None:
+    """ "Not greater" is true of NaN, "less or equal" is not."""
+    model = parsed("""g (float[11] x, float[11] z) => (bool[] a, bool[] b) {
+        g = Greater(x, z) a = Not(g)
+        l = LessOrEqual(x, z) c = Not(l) d = Not(c) b = Not(d)
+    }""")
+    check_like_peer(model, x=SPECIAL, z=np.zeros(11, "float32"))

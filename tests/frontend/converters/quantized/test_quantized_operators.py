@@ -104,6 +104,34 @@ def test_within_one_step_of_onnx_runtime(case: str, dtype: str) -> None:
     assert (steps == 0).mean() > 0.9
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("zero", [0, 3, 100])
+@pytest.mark.parametrize(
+    "node",
+    [
+        "QLinearAdd (x, half, z, w, half, z, one, zy)",
+        "QLinearMul (x, half, z, w, one, z, one, zy)",
+        "QLinearAveragePool <kernel_shape = [2, 1]> (x, one, z, one, zy)",
+    ],
+)
+def test_ties_are_rounded_behind_the_zero_point(node: str, zero: int, dtype: str) -> None:
+    """Scales that are powers of two put a half of the results exactly between two codes."""
+    model = model_of(node, dtype)
+    scalars = {"half": np.float32(0.5), "one": np.float32(1)}
+    zeros = {"z": np.array(9, dtype), "zy": np.array(zero, dtype)}
+    del model.graph.initializer[:]
+    limits = np.iinfo(dtype)
+    w = np.random.default_rng(5).integers(limits.min, limits.max, (1, 3, 1, 5), dtype)
+    read = {*model.graph.node[0].input}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.asarray(value), name)
+        for name, value in {**scalars, **zeros, "w": w}.items()
+        if name in read
+    )
+    data = {"x": image(dtype)}
+    np.testing.assert_array_equal(ours(model, data)[0], peers(model, data)[0])
+
+
 @pytest.mark.parametrize("node", [f"QLinearConcat ({Y}, {X})", f"QLinearSoftmax ({X}, {Y})"])
 def test_an_attribute_that_is_missing(node: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"attribute (axis|opset) is missing"):

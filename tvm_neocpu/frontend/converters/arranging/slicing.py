@@ -74,6 +74,34 @@ def split(node: Node) -> relax.Expr:
     )
 
 
+def split_to_sequence(node: Node) -> relax.Expr:
+    """Pieces of ``split`` elements or of these lengths, or of one whose axis may go.
+
+    ONNX's text has ``keepdims`` without ``split`` alone.
+    """
+    axis = int(node.attributes.get("axis", 0))
+    if not -node.rank <= axis < node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
+    extent, axis = node.extent(axis), axis % node.rank
+    given = node.constant(1) if node.input(1) is not None else None
+    if given is not None and given.ndim:
+        lengths = [int(length) for length in given]
+    else:
+        piece = 1 if given is None else int(given.item())
+        if piece < 1:
+            raise UnsupportedOperatorError(f"pieces of {piece} elements")
+        lengths = [min(piece, extent - begin) for begin in range(0, extent, piece)]
+    if sum(lengths) != extent or min(lengths, default=1) < 0:
+        raise UnsupportedOperatorError(f"parts {lengths} of an axis of {extent}")
+    ends = np.cumsum(lengths).tolist()
+    pieces = [
+        _part(node, axis, end - length, end) for length, end in zip(lengths, ends, strict=True)
+    ]
+    if given is None and not node.attributes["keepdims"]:
+        pieces = [node.emit(relax.op.squeeze(piece, [axis])) for piece in pieces]
+    return relax.Tuple(pieces)
+
+
 def _lengths(node: Node, extent: int) -> list[int]:
     given = node.attributes.get("split")
     values = _array(given) if given is not None else node.constant(1)

@@ -128,6 +128,23 @@ def comparison(node: Node) -> relax.Expr:
     return node.by_tvm()
 
 
+def negation(node: Node) -> relax.Expr:
+    """True where the data are false, by their bits.
+
+    TVM turns "not a > b" into "a <= b", which is another thing where one is NaN.
+    """
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        one = tirx.const(1, "uint8")
+        return te.compute(
+            data.shape,
+            lambda *at: (data(*at).astype("uint8") ^ one).astype("bool"),
+            name="negation",
+        )
+
+    return node.builder.emit_te(compute, node.data, primfunc_name_hint="negation")
+
+
 def _both_as(node: Node, dtype: str) -> list[relax.Expr | None]:
     return [as_type(node, node.required(place), dtype) for place in (0, 1)]
 

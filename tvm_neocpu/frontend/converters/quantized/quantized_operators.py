@@ -88,7 +88,8 @@ def qgemm(node: Node) -> relax.Expr:
 def qlinear_binary(node: Node) -> relax.Expr:
     """QLinearAdd and QLinearMul: inputs a, scale, zero, b, scale, zero, y_scale, y_zero."""
     make = {"QLinearAdd": relax.op.add, "QLinearMul": relax.op.multiply}[node.op_type]
-    return _coded(node, make(_real(node, (0, 1, 2)), _real(node, (3, 4, 5))), 6)
+    result = node.emit(make(_real(node, (0, 1, 2)), _real(node, (3, 4, 5))))
+    return _coded_beside_zero(node, result, 6)
 
 
 def qlinear_unary(node: Node) -> relax.Expr:
@@ -99,7 +100,8 @@ def qlinear_unary(node: Node) -> relax.Expr:
 def qlinear_average_pool(node: Node) -> relax.Expr:
     """Inputs x, scale, zero, y_scale, y_zero; NCHW only."""
     _check_channels_first(node)
-    return _coded(node, average_pool(replace(node, inputs=(_real(node, (0, 1, 2)),))), 3)
+    mean = node.emit(average_pool(replace(node, inputs=(_real(node, (0, 1, 2)),))))
+    return _coded_beside_zero(node, mean, 3)
 
 
 def qlinear_global_average_pool(node: Node) -> relax.Expr:
@@ -157,6 +159,21 @@ def _dequantized(
     node: Node, inputs: tuple[relax.Expr, relax.Expr, relax.Expr | None], axis: int
 ) -> relax.Expr:
     return node.emit(dequantize_linear(replace(node, inputs=inputs, attributes={"axis": axis})))
+
+
+def _coded_beside_zero(node: Node, value: relax.Var, scale_at: int) -> relax.Expr:
+    """The value quantised where ONNX Runtime adds the zero point before it rounds half to even.
+
+    round(x / scale + 7)  ==  round((x + scale) / scale) + 6
+    """
+    scale, zero = (node.known(place) for place in (scale_at, scale_at + 1))
+    if scale is None or zero is None or zero.item() % 2 == 0:
+        return _coded(node, value, scale_at)
+    shifted = node.emit(relax.op.add(value, relax.const(scale.item(), _FLOAT)))
+    even = relax.const(np.asarray(zero - 1, zero.dtype))
+    inputs = [*node.inputs]
+    inputs[scale_at + 1] = even
+    return _coded(replace(node, inputs=tuple(inputs)), shifted, scale_at)
 
 
 def _coded(node: Node, value: relax.Expr, scale_at: int) -> relax.Expr:

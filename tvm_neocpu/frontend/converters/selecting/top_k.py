@@ -12,15 +12,12 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
 from tvm_neocpu.frontend.converters.compute.extreme_across import place_across
 from tvm_neocpu.frontend.converters.compute.places import extents_of
-from tvm_neocpu.frontend.converters.compute.run_checks import require_within
-from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
+from tvm_neocpu.frontend.converters.compute.run_time_extent import head, length_from
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.selecting.one_hot import is_at
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 from tvm_neocpu.topi.math.extreme_place import place_of_extreme
 
-# Elements that no axis has.
-_TOO_MANY = 2**31 - 1
 # TVM's runtime sorts no unsigned integers but the narrowest.
 _SORTED_AS = {"uint16": "int32", "uint32": "int64"}
 
@@ -58,13 +55,8 @@ def top_k(node: Node) -> relax.Expr:
 
 def _of_run_time_length(node: Node, axis: int, largest: bool) -> relax.Expr:
     """All elements sorted, of which a run keeps the first ``k``: it fails where there are less."""
-    length = node.emit(relax.op.reshape(node.required(1), [1]))
-    # An extent is taken to be no less than 0.
-    is_negative = node.emit(relax.op.less(length, relax.const(0, "int64")))
-    length = node.emit(relax.op.where(is_negative, relax.const(_TOO_MANY, "int64"), length))
     values, places = _sorted(node, axis, largest, -1)
-    (extent,) = extents_from(node, length, ["top_k"])
-    require_within(node, [extent], extents_of(node.data)[axis])
+    extent = length_from(node, node.required(1), "top_k", extents_of(node.data)[axis])
     return relax.Tuple([head(node, part, axis, extent) for part in (values, places)])
 
 
