@@ -19,6 +19,7 @@ from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
 from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
 from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.core.network.weight_transform import Transformed, WeightTransform, content_key
+from tvm_neocpu.exporting.made_ahead import made_ahead
 from tvm_neocpu.runtime.files.file_tail import Tail, Weight, append_tail
 from tvm_neocpu.runtime.files.module_info import ModuleInfo
 
@@ -63,7 +64,8 @@ class SeparatedModule:
             end += weight.size + -weight.size % ALIGNMENT
         name = weights_file.name if weights_file else ""
         tail = Tail(info, tuple(rows), self.taken, name)
-        made = (weight.content() for weight, _ in stored)
+        contents = (weight.content() for weight, _ in stored)
+        made = made_ahead(contents, [weight.size for weight, _ in stored])
         with library.open("r+b") as file:
             if weights_file is None:
                 append_tail(file, tail, made, None)

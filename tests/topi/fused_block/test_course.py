@@ -67,14 +67,13 @@ def test_every_tile_of_a_layer_has_one_owner_or_the_layer_is_not_computed_whole(
             begin = course.starts(band)[at] if opens else course.ends(band - 1)[at]
             owned += range(max(before, begin), course.ends(band)[at])
         assert len(set(owned)) == len(owned)
-        assert course.computes_all(at) == (owned == list(range(layer.tiles)))
+        assert (at in course.whole) == (owned == list(range(layer.tiles)))
 
 
 def test_a_stride_without_a_halo_leaves_rows_out() -> None:
     thin = Rows(tile=1, out=4, height=8, stride=2, reach=1, padding=0)
     flat = Rows(tile=1, out=8, height=8, stride=1, reach=1, padding=0)
-    assert not Course((flat, thin), Bands(1)).computes_all(0)
-    assert Course((flat, thin), Bands(1)).computes_all(1)
+    assert Course((flat, thin), Bands(1)).whole == {1}
 
 
 @settings(max_examples=examples(300))

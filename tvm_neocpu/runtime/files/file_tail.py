@@ -94,10 +94,13 @@ def append_tail(
     target.write(bytes(_HEADER_BYTES) if weights_file else b"")
     start = target.seek(0, 2)
     start += -start % PAGE if tail.weights else 0
+    target.write(bytes(start - target.tell()))
+    size = weights_crc = 0
     for weight, data in zip(tail.weights, content, strict=True):
-        target.write(bytes(start + weight.offset - target.tell()))
-        target.write(data)
-    size = target.tell() - start
+        for part in (bytes(weight.offset - size), data):
+            target.write(part)
+            weights_crc = zlib.crc32(part, weights_crc)
+            size += len(part)
     rows = [_row(weight) for weight in tail.weights]
     table = json.dumps(
         {
@@ -109,7 +112,7 @@ def append_tail(
     ).encode()
     table_at = file.seek(0, 2)
     file.write(table)
-    places = Places(code, start, size, table_at, len(table), _crc(target, start, size))
+    places = Places(code, start, size, table_at, len(table), weights_crc)
     if weights_file is not None:
         weights_file.seek(0)
         weights_file.write(_header(places))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
+from types import MappingProxyType
 from typing import ClassVar
 
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -311,13 +313,14 @@ def _needed(matrices: WinogradMatrices, tail: Tail | None) -> tuple[bool, ...]:
     return (True,) * matrices.products if tail is None else tail.needed
 
 
-def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:
+@lru_cache(maxsize=4096)
+def _cut_counts(needed: tuple[int, ...], size: int) -> Mapping[int, int]:
     """How many register tiles of which extent these counts of tiles are, in all."""
     found: Counter[int] = Counter()
     for count in needed:
         whole, rest = divmod(count, size)
         found.update({size: whole, rest: rest > 0})
-    return +found
+    return MappingProxyType(+found)
 
 
 def label(conv: ConvWorkload, config: WinogradConfig) -> str:

@@ -82,6 +82,7 @@ def _best_per_layout(
     favoured = _favoured_by(workload, entries, cpu, offered)
     tried = [config for config in favoured if config not in without] if without else favoured
     prices = _prices(workload, tried, cpu)
+    copies_apart = {entry.name: entry.copies_apart for entry in entries}
     copy = copying_seconds(workload, cpu) if computes_data else 0.0
     best: dict[Hashable, tuple[float, int]] = {}
     # The largest tiles, which are the last, are seldom slow: most others are then found slower
@@ -90,15 +91,12 @@ def _best_per_layout(
         config: Any = tried[place]
         pair = (config.ic_bn, config.oc_bn) if has_blocks(config) else None
         limit = best[pair][0] if pair in best else math.inf
-        apart = copy if copy and _copies_apart(workload, config) else 0.0
-        seconds = prices[config.template](config, limit - apart) + apart
+        seconds = prices[config.template](config, limit)
+        if copy and seconds <= limit and copies_apart[config.template](workload, config):
+            seconds += copy
         if seconds <= limit:
             best[pair] = seconds, place
     return tuple(Candidate(tried[place], seconds) for seconds, place in sorted(best.values()))
-
-
-def _copies_apart(workload: Workload, config: Config) -> bool:
-    return implementation_of(config).copies_apart(workload, config)
 
 
 def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> Config | None:

@@ -101,18 +101,21 @@ class Course:
                 found.append(reader.first_read(found[-1], least, most) // layer.tile)
         return found[::-1]
 
-    def computes_all(self, at: int) -> bool:
-        """Whether the bands, one after the other, compute every tile of layer ``at``.
+    @cached_property
+    def whole(self) -> frozenset[int]:
+        """The layers of which the bands, one after the other, compute every tile.
 
         A stride may leave out rows, and the last rows of an image may have no reader.
         """
-        done = 0
+        done = [0] * len(self.layers)
+        gaps: set[int] = set()
         for band in range(self.count):
-            opens = band % self.bands.run == 0
-            if (self.starts(band)[at] if opens else done) > done:
-                return False
-            done = max(done, self.ends(band)[at])
-        return done >= self.layers[at].tiles
+            if band % self.bands.run == 0:
+                begins = enumerate(self.starts(band))
+                gaps.update(at for at, begin in begins if begin > done[at])
+            done = list(map(max, done, self.ends(band)))
+        ended = (at for at, layer in enumerate(self.layers) if done[at] >= layer.tiles)
+        return frozenset(ended) - gaps
 
     @cached_property
     def kept(self) -> tuple[int, ...]:

@@ -122,7 +122,7 @@ def candidates(
         if rows % _tile_rows(members) == 0
         for run in (_runs(_count(members, rows), cores) if _keeps_rows(members) else (1,))
     )
-    return tuple(block for block in found if all(map(block.course.computes_all, taps)))
+    return tuple(block for block in found if block.course.whole.issuperset(taps))
 
 
 def is_band(members: Sequence[Member], bands: Bands) -> bool:

@@ -56,7 +56,7 @@ def fused_function(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx
     An expansion with a prologue computes all channels at once: blocks would compute the prologue
     again. ``None`` where a layer's schedule has more than one loop nest even so.
     """
-    if not all(map(block.course.computes_all, block.taps)):
+    if not block.course.whole.issuperset(block.taps):
         return None
     ways = (block, replace(block, whole=True))
     return next((func for way in ways if (func := _fused(way, layers, cpu)) is not None), None)
