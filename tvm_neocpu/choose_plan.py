@@ -34,6 +34,21 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
     return search_plan(graph, cpu, history) if logged is None else with_groups(logged, graph, cpu)
 
 
+def choose_plans(
+    folded: tvm.IRModule, graph: ConvGraph, coverage: Coverage, cpu: Cpu, history: History
+) -> tuple[Plan, Plan | None]:
+    """The plan, and :func:`one_core_plan`, which takes the place of the first one.
+
+    A log that serves one core alone is no reason to warn where one core is taken.
+    """
+    with history.keeping_warnings() as tell:
+        plan = choose_plan(graph, cpu, history)
+        alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history)
+    if alone is None:
+        tell()
+    return plan, alone
+
+
 def one_core_plan(
     folded: tvm.IRModule,
     graph: ConvGraph,
@@ -61,9 +76,8 @@ def runs_on_one_core(folded: tvm.IRModule, graph: ConvGraph, cpu: Cpu) -> bool:
     at_peak = operations / MOST_SAVED / (cpu.peak_gflops("float32") * 1e9 * cpu.cores)
     if not may_be_small(at_peak, cpu):
         return False
-    history, coverage = current_history(cpu), FindFallbacks(cpu)(folded)
-    together = choose_plan(graph, cpu, history).seconds
-    return one_core_plan(folded, graph, together, coverage, cpu, history) is not None
+    _, alone = choose_plans(folded, graph, FindFallbacks(cpu)(folded), cpu, current_history(cpu))
+    return alone is not None
 
 
 def search_plan(

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import tvm
 from tvm import tirx
 
-from tvm_neocpu.choose_plan import choose_plan, one_core_plan, sharing_plan
+from tvm_neocpu.choose_plan import choose_plans, sharing_plan
 from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.messages.fallback import OnFallback, tell
 from tvm_neocpu.core.network.config import Config
@@ -129,10 +129,9 @@ def plan_network(
     tell(coverage, fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
     history = history or current_history(cpu)
-    plan = choose_plan(graph, cpu, history)
+    plan, alone = choose_plans(folded, graph, coverage, cpu, history)
     if fallback != "ignore":
         warn_if_slow(graph, plan, coverage, cpu)
-    alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history)
     if alone is not None:
         return PlannedNetwork(folded, graph, alone, on_one_core=True)
     shared = sharing_plan(graph, [(model.graph, model.plan) for model in models], cpu, history)

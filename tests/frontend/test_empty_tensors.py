@@ -22,6 +22,8 @@ NODES = {
     "rows": ("float[0,3,4] x", "y = Softmax(x)", 17),
     "an old softmax": ("float[3,3,0] x", "y = Softmax(x)", 7),
     "a tangent": ("float[0,4,3] x", "y = Tan(x)", 17),
+    "a convolution": ("float[0,3,6,6] x, float[4,3,3,3] w", "y = Conv(x, w)", 17),
+    "products": ("float[0,3,4] x", "w = Transpose <perm = [0, 2, 1]> (x) y = MatMul(x, w)", 17),
     "no columns": ("float[3,0] x", "w = Transpose(x) y = MatMul(x, w)", 17),
     "an empty part": ("float[3,0] x, float[3,2] v", "a = Relu(x) y = Concat <axis = 1> (a, v)", 17),
 }

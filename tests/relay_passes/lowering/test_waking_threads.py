@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,17 +16,21 @@ from tvm import relax
 from tvm.relax.op.nn import conv2d, relu
 
 from tvm_neocpu import relay
+from tvm_neocpu.choose_plan import search_plan
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.model_zoo import zoo
 from tvm_neocpu.core.machine.cpu import Cpu
-from tvm_neocpu.pipeline import lower
+from tvm_neocpu.pipeline import fold, lower
 from tvm_neocpu.relay_passes.lowering.waking_threads import (
     SAID,
     elementwise_seconds,
     gains_less_than_waking,
     may_be_small,
 )
+from tvm_neocpu.relay_passes.planning.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.database.history import History, apply_history_best
+from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
 TWO = parse_target("llvm -mcpu=znver3").cpu.with_cores(2)
 
@@ -50,6 +55,20 @@ def test_lenet_wakes_nobody() -> None:
 
 def test_where_waking_costs_nothing_lenet_forks() -> None:
     assert forks(lower(lenet(), replace(TWO, wake_up=0.0))) > 0
+
+
+def test_a_log_that_serves_one_core_is_no_useless_one(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    one, path = TWO.with_cores(1), tmp_path / "x.log"
+    graph = ExtractConvGraph(one)(fold(lenet(), one))
+    plan = search_plan(graph, one, History(one.name, 1))
+    TuningLog(path, one.features).append_plan(plan, graph, one.name, 1)
+    with apply_history_best(path):
+        assert forks(lower(lenet(), TWO)) == 0
+        assert not [each for each in recwarn if each.category is TuningLogWarning]
+        with pytest.warns(TuningLogWarning, match="at thread count 2, only at 1: ignored"):
+            assert forks(lower(lenet(), replace(TWO, wake_up=0.0))) > 0
 
 
 @pytest.mark.parametrize(("cpu", "small"), [(TWO, True), (TWO.with_cores(1), False)])

@@ -31,10 +31,14 @@ def explain_model(
         outlined = outline_rows(fold(mod, cpu), "rows")
     graph, coverage = ExtractConvGraph(cpu)(outlined.mod), FindFallbacks(cpu)(outlined.mod)
     history = current_history(cpu)
-    network = explain_network(name, graph, cpu, history, coverage)
     notes = notes_of(outlined.mod, outlined.rows, cpu, coverage)
-    together = network.explanation.seconds
-    if one_core_plan(outlined.mod, graph, together, coverage, cpu, history) is not None:
+    with history.keeping_warnings() as tell:
+        network = explain_network(name, graph, cpu, history, coverage)
+        together = network.explanation.seconds
+        alone = one_core_plan(outlined.mod, graph, together, coverage, cpu, history)
+    if alone is None:
+        tell()
+    else:
         one = cpu.with_cores(1)
         network = explain_network(name, graph, one, current_history(one), coverage)
         notes = (*notes, SAID)

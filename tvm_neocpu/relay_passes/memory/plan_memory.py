@@ -90,7 +90,7 @@ class _Planner:
     def _rewritten(self, network: GlobalVar, placement: _Placement, size: int) -> Function:
         arena = _Arena.of(size, placement.workspaces)
         functions, placed = self._functions, placement.tensors
-        rewritten: list[relax.Binding] = [arena.binding] if placement.size else []
+        rewritten: list[relax.Binding] = [arena.binding] if placement.has_any else []
         for binding in self._found.bindings[network]:
             if binding.var in placed:
                 rewritten.append(arena.allocated(binding, placed[binding.var]))
@@ -114,6 +114,11 @@ class _Placement:
     size: int
     tensors: Mapping[Var, int]
     workspaces: Sequence[int]
+
+    @property
+    def has_any(self) -> bool:
+        """Whether something lies in it, if only tensors without elements."""
+        return bool(self.tensors or self.workspaces)
 
 
 # A rewritten function: (its name, itself, the workspaces that follow its arguments).

@@ -15,8 +15,11 @@ def refused_operands(call: relax.Call) -> str | None:
     Templates need data of a static shape, a constant weight, and types that they multiply.
     """
     data, weight = call.args[:]
-    if static_shape(data) is None:
+    shape = static_shape(data)
+    if shape is None:
         return "its shape is not known at compile time"
+    if 0 in shape:
+        return "its data have no elements"
     if not isinstance(weight, GenericConst):
         return "its weight is not constant"
     if types_of(call) is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -62,6 +62,7 @@ class History:
     applied: tuple[Log, ...] = ()
     features: str = ""
     _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _kept: list[list[str]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def plan(self, graph: ConvGraph) -> Plan | None:
         """The plan logged for exactly this graph, CPU and thread count.
@@ -234,9 +235,26 @@ class History:
             for record in log.of(workload)
         )
 
+    @contextmanager
+    def keeping_warnings(self) -> Iterator[Callable[[], None]]:
+        """What it would warn of inside is told by the function given, if that is called."""
+        texts: list[str] = []
+
+        def tell() -> None:
+            for text in texts:
+                self._warn(text)
+
+        self._kept.append(texts)
+        try:
+            yield tell
+        finally:
+            self._kept.pop()
+
     def _warn(self, text: str) -> None:
         """Warn once for each text: a build asks a history several times."""
-        if text not in self._warned:
+        if self._kept:
+            self._kept[-1].append(text)
+        elif text not in self._warned:
             self._warned.add(text)
             warnings.warn(text, TuningLogWarning, stacklevel=5)
 

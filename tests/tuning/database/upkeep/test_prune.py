@@ -61,7 +61,8 @@ def test_all_that_is_no_record_stays(log, make_record, conv) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"\0" * 99, b"\x89PNG\r\n\x1a\n", b'{\n  "a": 1\n}\n', b"text\n"]
+    "content",
+    [b"\0" * 99, b"\x89PNG\r\n\x1a\n", b'{\n  "a": 1\n}\n', b"text\n", b"# Title\n\ntext\n"],
 )
 def test_a_file_without_a_line_of_a_log_stays_as_it_is(log, content: bytes) -> None:
     log.path.write_bytes(content)

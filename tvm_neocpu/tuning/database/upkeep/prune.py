@@ -18,6 +18,8 @@ from tvm_neocpu.tuning.database.log import TuningLog
 # Why a line goes.
 TORN, FAILED, STALE, DUPLICATE = "torn", "failed", "stale", "duplicate"
 REASONS = (STALE, DUPLICATE, FAILED, TORN)
+# A blank line or a comment, which stays.
+SAYS_NOTHING = "says nothing"
 
 
 @dataclass
@@ -40,7 +42,8 @@ def prune_log(log: TuningLog) -> Pruned:
 
     def kept(file: BinaryIO) -> Iterator[bytes]:
         judged = [_judge(line) for line, _ in read_lines(file)]
-        if judged and all(reason == TORN for reason, _ in judged):
+        reasons = {reason for reason, _ in judged}
+        if TORN in reasons and reasons <= {TORN, SAYS_NOTHING}:
             raise LogError(f"{log.path} is no tuning log: nothing was changed")
         last = {key: number for number, (_, key) in enumerate(judged) if key is not None}
         file.seek(0)
@@ -48,7 +51,7 @@ def prune_log(log: TuningLog) -> Pruned:
             reason, key = judged[number]
             if reason is None and key is not None and last[key] != number:
                 reason = DUPLICATE
-            if reason is not None:
+            if reason in REASONS:
                 found.dropped[reason] += 1
                 continue
             found.kept += 1
@@ -59,7 +62,10 @@ def prune_log(log: TuningLog) -> Pruned:
 
 
 def _judge(line: bytes) -> tuple[str | None, Hashable]:
-    """(why a line goes whatever else is there, the key by which it may be a duplicate)."""
+    """(why a line goes whatever else is there, the key by which it may be a duplicate).
+
+    The first one is :data:`SAYS_NOTHING` for a line that stays and is no line of a log.
+    """
     if not line:
         return TORN, None  # too long for a line of ours
     try:
@@ -67,7 +73,7 @@ def _judge(line: bytes) -> tuple[str | None, Hashable]:
     except LineError:
         return TORN, None
     if row is None:
-        return None, None
+        return SAYS_NOTHING, None
     try:
         if is_plan_row(row) or is_verdict_row(row):
             return None, None
