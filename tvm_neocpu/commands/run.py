@@ -30,8 +30,8 @@ def _run(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    for path in (options.json, options.output):
-        disk.check_writable(path)
+    disk.check_writable(options.json)
+    disk.check_writable(options.output, is_report=False)
     library = networks.library_of(options.models[0], options, flags)
     inputs = networks.inputs_for(library.info.inputs, options.input, options.seed)
     with CompiledSession(library, options.threads, options.hint) as session:

@@ -24,6 +24,29 @@ def test_a_test_leaves_no_file_and_changes_none(tmp_path: Path) -> None:
         disk.check_writable(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"\x08\x08\x12\x07onnx", b"\x7fELF\x02", b"# mine\n" + b'{"input": ["llvm", "conv2d"'],
+    ids=["model", "library", "log"],
+)
+def test_a_report_replaces_no_model_no_library_and_no_log(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    for write in (lambda: disk.check_writable(path), lambda: disk.write_report(path, {"a": 1})):
+        with pytest.raises(NeoCpuError, match=r"x\.json is no report: name another file"):
+            write()
+    assert path.read_bytes() == content
+    disk.check_writable(path, is_report=False)
+
+
+def test_a_report_replaces_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for report in ({"input": "caf\u00e9"}, {"b": 2}):
+        disk.check_writable(path)
+        disk.write_report(path, report)
+    assert path.read_text() == '{\n  "b": 2\n}\n'
+
+
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     def fill(file) -> None:
         file.write(b"half")

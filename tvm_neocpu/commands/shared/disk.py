@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +18,10 @@ from tvm_neocpu.core.errors import LogError, NeoCpuError
 
 if TYPE_CHECKING:
     import onnx
+
+# Bytes at a file's start that say whether it is a text, and what no text has.
+_HEAD = 1 << 12
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 
 
 def prepare_log(path: Path) -> Path:
@@ -36,20 +41,32 @@ def prepare_log(path: Path) -> Path:
     return path
 
 
-def check_writable(path: Path | None) -> None:
-    """Test that a report can be written to ``path``, if there is one.
+def check_writable(path: Path | None, is_report: bool = True) -> None:
+    """Test that a report, or something else, can be written to ``path``, if there is one.
 
     Raises NeoCpuError before minutes of measuring instead of after them. No empty file is left
     where the measuring fails.
     """
     if path is None:
         return
+    if is_report:
+        _check_is_no_other_file(path)
     with writing(path):
         is_there = path.exists()
         if is_there:
             path.open("a").close()
     if not is_there:
         check_replaceable(path.resolve() if path.is_symlink() else path)
+
+
+def _check_is_no_other_file(path: Path) -> None:
+    """Raise NeoCpuError for a file that no report replaces: a model, a library, a tuning log."""
+    if not path.is_file():
+        return
+    with writing(path), path.open("rb") as file:
+        head = file.read(_HEAD)
+    if _CONTROL.search(head) or any(line.startswith(b'{"input"') for line in head.splitlines()):
+        raise NeoCpuError(f"{path} is no report: name another file")
 
 
 def check_replaceable(path: Path) -> None:
@@ -74,8 +91,10 @@ def write_model(path: Path, model: onnx.ModelProto) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text; of a name that is not UTF-8 the odd bytes are spelled. Raises NeoCpuError.
 
-    In place: ``path`` may be /dev/stdout, which a shell sends to a file.
+    In place: ``path`` may be /dev/stdout, which a shell sends to a file. What is there is replaced,
+    unless it is no text, or a tuning log.
     """
+    _check_is_no_other_file(path)
     with writing(path):
         path.write_bytes(text.encode("utf-8", "backslashreplace"))
 

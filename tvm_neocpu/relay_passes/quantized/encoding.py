@@ -38,7 +38,7 @@ class Encoding:
     def code(self, value: float) -> int | None:
         """The code that stands for exactly this value; ``None`` if there is none."""
         code = value / self.scale + self.zero
-        return int(code) if code == int(code) and 0 <= code <= MAX_CODE else None
+        return int(code) if 0 <= code <= MAX_CODE and code == int(code) else None
 
 
 @dataclass(frozen=True)

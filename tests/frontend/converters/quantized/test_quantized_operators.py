@@ -150,6 +150,14 @@ def test_an_attribute_that_is_missing(node: str) -> None:
             {"w": (32, 16, 3), "v": (24, 32, 5)},
         ),
         (
+            """g (float[1,4,8,8,8] x) => (float[1,8,4,4,4] y) {
+                a = Conv<kernel_shape = [3, 3, 3], pads = [1, 1, 1, 1, 1, 1]>(x, w)
+                y = MaxPool<kernel_shape = [3, 3, 3], pads = [1, 1, 1, 1, 1, 1],
+                    strides = [2, 2, 2]>(a)
+            }""",
+            {"w": (8, 4, 3, 3, 3)},
+        ),
+        (
             """g (float[2,4,20,16] x) => (float[2,4,20,20] y) {
                 t = Transpose<perm = [0, 1, 3, 2]>(x)
                 y = MatMul(x, t)
@@ -159,7 +167,7 @@ def test_an_attribute_that_is_missing(node: str) -> None:
     ],
 )
 def test_files_of_both_forms_take_the_same_way(graph: str, shapes: dict[str, Any]) -> None:
-    """Signals, and products of two computed tensors: in integers, without a fallback."""
+    """Signals, volumes, and products of two computed tensors: in integers, without a fallback."""
     drawn = network(graph, **shapes)
     for form in (QDQ, QOPERATOR):
         model = quantized(drawn, form=form)

@@ -79,3 +79,12 @@ def test_a_build_that_has_the_log_open_reads_it_as_it_was(log, make_record, conv
     prune_log(log)
     assert len(opened.of(conv)) == 2 and len(IndexedLog(log.path).of(conv)) == 1
     assert log.path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_to_a_log_stays_a_link(log, make_record) -> None:
+    for _ in range(2):
+        log.append(make_record(A, 2e-3))
+    link = log.path.with_name("link.log")
+    link.symlink_to(log.path.name)
+    assert prune_log(TuningLog(link)).dropped == {"duplicate": 1}
+    assert link.is_symlink() and len(TuningLog(log.path).load().records) == 1

@@ -53,8 +53,9 @@ def append_lines(handle: int, data: bytes) -> None:
 def replace_lines(path: Path, handle: int, kept: Callable[[BinaryIO], Iterable[bytes]]) -> None:
     """Replace the file by the lines that ``kept`` yields of it; raises OSError and changes nothing.
 
-    A process that has the old file open goes on reading it.
+    A process that has the old file open goes on reading it. A symbolic link goes on leading there.
     """
+    path = path.resolve()
     unfinished, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(unfinished, "wb") as new, open(os.dup(handle), "rb") as old:
