@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx_node import ours, value_of
+from onnx_node import node_model, ours, value_of
 
 Array = NDArray[Any]
 SHAPE = (2, 4, 6, 5)
@@ -106,3 +106,16 @@ def test_results_have_the_type_and_the_precision(dtype: str, tolerance: float) -
         if not error <= tolerance:
             wrong.append((node, error))
     assert wrong == [], str(wrong)
+
+
+@pytest.mark.parametrize("op_type", ["Celu", "Elu", "Gelu", "HardSigmoid", "Selu", "Tanh"])
+def test_small_results_in_float16_keep_their_digits(op_type: str) -> None:
+    """exp(x) - 1 is no multiple of x in float16; what is computed in float32 is."""
+    small = np.geomspace(1e-4, 1, 300)
+    x = np.concatenate([-small, small, np.linspace(-4, 4, 101)]).astype("float16")
+    (found,) = ours(node_model(op_type, [x], opset=20), [x])
+    (exact,) = ReferenceEvaluator(node_model(op_type, [x.astype("float64")], opset=20)).run(
+        None, {"x0": x.astype("float64")}
+    )
+    unit = np.spacing(np.abs(exact).astype("float16")).astype("float64")
+    assert (np.abs(found - exact) / unit).max() < 16
