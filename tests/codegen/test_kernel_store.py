@@ -307,7 +307,7 @@ def test_a_server_and_a_profile_take_what_a_build_compiled(
     here, there = (machine.outputs("incumbent")[0] for machine in machines)
     np.testing.assert_array_equal(here, there)
     profiled = Network("tiny", tiny_cnn, {"data": (1, 8, 6, 6)}, thread_count())
-    assert len(profile_network(profiled, lambda *_: 100.0, 10.0, runs=1).rows) >= before
+    assert len(profile_network(profiled, lambda *_: 100.0, lambda _: 10.0, runs=1).rows) >= before
     assert len(compiled) == before
 
 

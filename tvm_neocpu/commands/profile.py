@@ -14,7 +14,8 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -73,9 +74,14 @@ def _profile(argv: list[str]) -> int:
     model, _ = in_precision(name, model, shapes, options, flags)
     network = Network(name, model, shapes, count, text)
     with cli.logs_of(options):
-        bandwidth = read_bandwidth(target, DTYPE)
         with _peer(options.compare, network, options.runs) as peer:
-            found = profile_network(network, _Peaks(target), bandwidth, options.runs, peer.turn)
+            found = profile_network(
+                network,
+                _Peaks(target),
+                lambda cores: read_bandwidth(_on(target, cores), DTYPE),
+                options.runs,
+                peer.turn,
+            )
         beside = peer.beside(found)
         plan = explain_model(name, network.model, shapes, target.cpu) if options.html else None
     _show(found, options.top, options.configs)
@@ -142,14 +148,21 @@ def _show_comparison(found: compare_layers.Comparison) -> None:
     )
 
 
+def _on(target: CompileTarget, cores: int) -> CompileTarget:
+    """The same target with fewer cores."""
+    return replace(target, cpu=target.cpu.with_cores(cores))
+
+
 class _Peaks:
     """GFLOP/s of multiply-adds of some types at this moment; each kernel is compiled once."""
 
     def __init__(self, target: CompileTarget) -> None:
-        self._kernel = cache(partial(peak_kernel, target))
+        self._kernel = cache(
+            lambda types, bits, cores: peak_kernel(_on(target, cores), types, bits)
+        )
 
-    def __call__(self, types: Types, weight_bits: int) -> float:
-        kernel = self._kernel(types, weight_bits)
+    def __call__(self, types: Types, weight_bits: int, cores: int) -> float:
+        kernel = self._kernel(types, weight_bits, cores)
         return max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
 
 

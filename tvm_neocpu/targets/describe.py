@@ -35,12 +35,16 @@ class CompileTarget:
     missing: tuple[str, ...] = ()
 
     @property
+    def triple(self) -> str:
+        """LLVM's triple of the code; this machine's where the target names none."""
+        return str(self.target.attrs.get("mtriple", "") or host_cpu.triple())
+
+    @property
     def why_not_here(self) -> str:
         """Why this machine cannot execute the code, for a sentence: empty where it can."""
         if not self.missing:
             return ""
-        triple = str(self.target.attrs.get("mtriple", "") or host_cpu.triple())
-        if self.missing == (host_cpu.arch_of(triple),):
+        if self.missing == (host_cpu.arch_of(self.triple),):
             return f"it is {self.missing[0]} code, and this machine is {host_cpu.arch()}"
         return f"this machine lacks {', '.join(self.missing)}"
 

@@ -295,7 +295,7 @@ class TuningSession:
             self._spent.seconds,
             started,
             board.promised,
-            len(board.open),
+            board.not_settled,
             len(board.seats),
         )
 
@@ -307,8 +307,8 @@ class TuningSession:
             self._board.gain,
             self._board.measured,
             self._board.failed,
-            len(open_),
-            len(self._board.seats) - len(open_),
+            self._board.not_settled,
+            len(self._board.seats) - self._board.not_settled,
             self._elapsed(),
             None if left == math.inf else left,
             tuple(str(seat.workload) for seat in open_[:3]),

@@ -158,10 +158,12 @@ def test_others_take_turns_with_the_runs(tiny_net: str) -> None:
     """A peak of the moment is a median of moments between the runs, not one behind them."""
     network = Network("net", onnx.load(tiny_net), {"data": (1, 8, 6, 6)}, threads=1)
     peaks, turns = iter([100.0, 400.0, 200.0, 300.0]), []
-    found = profile_network(network, lambda *_: next(peaks), 10.0, 8, lambda: turns.append(1))
+    found = profile_network(
+        network, lambda *_: next(peaks), lambda _: 10.0, 8, lambda: turns.append(1)
+    )
     assert len(turns) == TURNS and found.ceilings.peak == 250.0
     assert {row.peak for row in found.rows} == {0.0, 250.0}
-    profile_network(network, lambda *_: 1.0, 10.0, 1, lambda: turns.append(1))
+    profile_network(network, lambda *_: 1.0, lambda _: 10.0, 1, lambda: turns.append(1))
     assert len(turns) == TURNS + 1
 
 

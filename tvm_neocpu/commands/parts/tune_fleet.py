@@ -8,6 +8,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.errors import FleetError, TargetError
 from tvm_neocpu.runtime.process import threads
+from tvm_neocpu.runtime.process.host import TRACKED_FEATURES, arch_of
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.targets.llvm import features_of
 from tvm_neocpu.tuning.fleet.linker import find_linker
@@ -54,8 +55,12 @@ def check_target(fleet: Fleet, target: CompileTarget) -> None:
     if system is None:
         return
     triple, cpu = system
+    server = f"a server of {fleet} is a {cpu} ({triple})"
+    wanted = arch_of(target.triple)
+    if wanted != arch_of(triple):
+        raise TargetError(f"{server}: it executes no code for {wanted}")
     theirs = Target({"kind": "llvm", "mtriple": triple, "mcpu": cpu})
-    lacks = sorted(target.features - features_of(theirs))
+    # Others say how code is fast on a CPU: znver4 has no slow-3ops-lea.
+    lacks = sorted((target.features & TRACKED_FEATURES) - features_of(theirs))
     if lacks:
-        few = ", ".join(lacks[:8])
-        raise TargetError(f"a server of {fleet} is a {cpu} ({triple}): it has no {few}")
+        raise TargetError(f"{server}: it has no {', '.join(lacks[:8])}")

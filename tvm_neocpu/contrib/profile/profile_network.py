@@ -107,16 +107,16 @@ class Profile:
 
 def profile_network(
     network: Network,
-    peak_of: Callable[[Types, int], float],
-    bandwidth: float,
+    peak_of: Callable[[Types, int, int], float],
+    bandwidth_of: Callable[[int], float],
     runs: int,
     turn_of_peer: Callable[[], None] = lambda: None,
 ) -> Profile:
     """Build as `relay.build` would, of the kernels that the cache has, and time ``runs`` runs.
 
     ``peak_of`` measures the GFLOP/s of multiply-adds of some types, with integer weights of so many
-    bits; ``bandwidth`` is in GB/s. Peaks are medians of measurements between the runs, where
-    ``turn_of_peer`` is called, too.
+    bits, on so many cores; ``bandwidth_of`` the GB/s of some cores. A small network runs on one.
+    Peaks are medians of measurements between the runs, where ``turn_of_peer`` is called, too.
     """
     folded = open_onnx(network.content, network.shapes, network.target)
     cpu = folded.cpu
@@ -131,8 +131,9 @@ def profile_network(
     def turn_of_others() -> None:
         turn_of_peer()
         for each, readings in measured.items():
-            readings.append(peak_of(*each))
+            readings.append(peak_of(*each, cpu.cores))
 
+    bandwidth = bandwidth_of(cpu.cores)
     found = watch_calls(code, inputs, runs, turn_of_others)
     peaks = {each: median(readings) for each, readings in measured.items()}
     functions = _functions_of(lowered.module)

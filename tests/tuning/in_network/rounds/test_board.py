@@ -118,9 +118,11 @@ def test_a_closed_seat_promises_what_was_left_when_it_was_closed(seat) -> None:
 def test_what_a_limit_of_candidates_ends_is_not_settled_for_good(seat, space) -> None:
     seat.trials = 1
     seat.hear(space[1], ratio(1.2))
+    board = Board({seat.workload: seat}, 5e-3)
     assert seat.settled and not seat.settled_for_good
+    assert board.open == [] and board.not_settled == 1
     seat.weight = 1e-4
-    assert seat.settled_for_good
+    assert seat.settled_for_good and board.not_settled == 0
 
 
 def test_the_board_adds_up_what_is_confirmed(seat, space) -> None:

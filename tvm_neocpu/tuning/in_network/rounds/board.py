@@ -251,7 +251,12 @@ class Board:
     @property
     def settled_for_good(self) -> bool:
         """Whether all seats are."""
-        return all(seat.settled_for_good for seat in self.seats.values())
+        return not self.not_settled
+
+    @property
+    def not_settled(self) -> int:
+        """Seats with something to gain, whether the session may look for it or not."""
+        return sum(not seat.settled_for_good for seat in self.seats.values())
 
     @property
     def promised(self) -> float:
