@@ -38,6 +38,7 @@ def _compile(argv: list[str]) -> int:
         parser.error(
             "--json, --shape, --size and --precision are for a compiled file: name it (-o)"
         )
+    disk.check_apart(options.onnx, options.output, options.json)
     name, model = cli.load_network(options.models[0])
     if options.onnx is not None:
         disk.write_model(options.onnx, model)

@@ -31,6 +31,7 @@ def _explain(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
+    disk.check_apart(options.json, options.html)
     for path in (options.json, options.html):
         disk.check_writable(path)
     cli.take_threads(options, flags)

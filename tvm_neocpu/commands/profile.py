@@ -67,6 +67,7 @@ def _profile(argv: list[str]) -> int:
     target = parse_target(text)
     if not target.runs_here:
         raise TargetError(f"cannot run code for {target.cpu.name} here: {target.why_not_here}")
+    disk.check_apart(options.json, options.html, options.trace)
     for path in (options.json, options.html, options.trace):
         disk.check_writable(path)
     name, model = cli.load_network(options.models[0])

@@ -53,6 +53,7 @@ def _quantize(argv: list[str]) -> int:
     path = options.output or Path(f"{name}-int8.onnx")
     if path.exists() and Path(options.model).exists() and path.samefile(options.model):
         raise NeoCpuError(f"{path} is the model itself; give another name with -o")
+    disk.check_apart(path, options.json)
     disk.check_writable(options.json)
     with _kept_only_if_written(path):
         samples = _samples(model, options)

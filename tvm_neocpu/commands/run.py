@@ -30,6 +30,7 @@ def _run(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
+    disk.check_apart(options.json, options.output)
     disk.check_writable(options.json)
     disk.check_writable(options.output, is_report=False)
     library = networks.library_of(options.models[0], options, flags)

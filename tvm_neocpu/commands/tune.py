@@ -102,6 +102,7 @@ def _tune(argv: list[str]) -> int:
     threads.use_threads(target.cpu.cores)
     if fleet is None:
         threads.remark_too_many(target.cpu.cores)
+    disk.check_apart(options.log, options.json)
     disk.check_writable(options.json)
     site = Here() if fleet is None else Remotely(fleet)
     if options.workload is not None:

@@ -39,6 +39,14 @@ def test_a_report_replaces_no_model_no_library_and_no_log(tmp_path: Path, conten
     disk.check_writable(path, is_report=False)
 
 
+def test_what_a_command_writes_is_apart(tmp_path: Path) -> None:
+    one, other = tmp_path / "x.json", tmp_path / "y.json"
+    (tmp_path / "folder").mkdir()
+    disk.check_apart(one, None, other, Path(os.devnull), Path(os.devnull))
+    with pytest.raises(NeoCpuError, match=r"x\.json is asked for twice: name another file"):
+        disk.check_apart(one, other, tmp_path / "folder" / ".." / "x.json")
+
+
 def test_a_report_replaces_a_report(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     for report in ({"input": "caf\u00e9"}, {"b": 2}):

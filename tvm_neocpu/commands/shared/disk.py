@@ -59,6 +59,16 @@ def check_writable(path: Path | None, is_report: bool = True) -> None:
         check_replaceable(path.resolve() if path.is_symlink() else path)
 
 
+def check_apart(*paths: Path | None) -> None:
+    """Test that no two of what a command writes are one file. Raises NeoCpuError."""
+    places: set[Path] = set()
+    for path in filter(None, paths):
+        place = path.resolve()
+        if place in places and (path.is_file() or not path.exists()):
+            raise NeoCpuError(f"{path} is asked for twice: name another file")
+        places.add(place)
+
+
 def _check_is_no_other_file(path: Path) -> None:
     """Raise NeoCpuError for a file that no report replaces: a model, a library, a tuning log."""
     if not path.is_file():
