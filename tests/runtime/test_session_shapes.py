@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from onnx_text import Array, assert_like, normal, parsed, peers
 
 from tvm_neocpu import Session, session
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, OpenShapeError, ShapeError
+from tvm_neocpu.runtime.calls import functions
 
 OPEN = """
 g (float[N,3,H,W] x) => (float[N,4,H,W] y, float[N,4,1,1] mean) {
@@ -81,6 +84,30 @@ def test_a_constant_stays_one_whatever_a_caller_writes_into_it() -> None:
             _, same = found.run(None, {"x": normal(rows, 4)})
             np.testing.assert_array_equal(same, [1, 2])
             same[:] = 9
+
+
+def test_the_shape_that_nobody_used_for_longest_is_forgotten(
+    compiled: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functions, "MOST_SHAPES", 2)
+    model, sizes = open_model(), (4, 5, 4, 6, 4, 5)
+    with Session(model) as found:
+        codes = []
+        for size in sizes:
+            check(found, model, x=normal(1, 3, size, 7))
+            codes.append(weakref.ref(found._library.parts[-1]))
+        asked = [shapes["x"][2] for shapes in compiled[1:]]
+        assert asked == [4, 5, 6, 5]
+        gc.collect()
+        kept = {id(code()) for code in codes if code() is not None}
+        assert kept == {id(part) for part in found._library.parts[1:]} and len(kept) == 2
+
+
+def test_callers_of_many_shapes_while_others_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(functions, "MOST_SHAPES", 2)
+    test_callers_of_many_shapes_at_once()
 
 
 def test_callers_of_many_shapes_at_once() -> None:
