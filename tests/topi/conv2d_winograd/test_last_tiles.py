@@ -18,6 +18,7 @@ from tvm_neocpu.topi.conv2d_winograd.packing import pack_weight
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.loops.rewrite_loops import over_body
+from tvm_neocpu.topi.tir.tiles.drop_tiles import runs_of
 
 # Outputs of the last tile: 1, 2 and 3 of 4, and of tiles of 3 and 2.
 TAIL_CASES = [
@@ -82,6 +83,21 @@ def multiply_adds(stmt: tvm.tirx.Stmt, passes: int) -> int:
 
     over_body(stmt, count)
     return found
+
+
+@pytest.mark.parametrize(
+    ("needed", "runs"),
+    [
+        ((2, 2, 2), [(2, range(3))]),
+        ((3, 4, 4, 4, 4, 3), [(3, range(0, 6, 5)), (4, range(1, 5))]),
+        ((1, 2, 1, 2, 1), [(1, range(0, 5, 2)), (2, range(1, 4, 2))]),
+        ((1, 1, 2, 1), [(1, range(2)), (2, range(2, 3)), (1, range(3, 4))]),
+    ],
+)
+def test_products_that_need_as_many_tiles_share_a_nest(
+    needed: tuple[int, ...], runs: list[tuple[int, range]]
+) -> None:
+    assert runs_of(needed) == runs
 
 
 def test_what_a_dropped_tile_would_read_is_not_read() -> None:

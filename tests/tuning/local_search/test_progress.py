@@ -39,7 +39,7 @@ def test_plain_lines_have_no_control_characters(result) -> None:
     tell(PlainProgress(stream, every=0.0), result, result.best)
     lines = stream.getvalue().splitlines()
     assert all(line.isprintable() for line in lines)
-    assert lines[0] == "tuning 1 tasks, at most 20 candidates, 4 known from the log"
+    assert lines[0] == "tuning 1 task, at most 20 candidates, 4 known from the log"
     assert "best 231.2 GFLOP/s (1 ms), 2 failed, current 231.2, 1:15 left" in lines[1]
     assert lines[3].endswith("(all tried)")
     assert lines[4] == "done: 8 measured, 2 of them failed, 4 resumed from the log, 1:02:03"

@@ -13,6 +13,7 @@ from rich.table import Table
 from tvm_neocpu.contrib.cost_model.fit import Fit
 from tvm_neocpu.contrib.cost_model.quality import Judged, NetworkSummary, Summary, by_kind, summary
 from tvm_neocpu.contrib.cost_model.readings import Readings
+from tvm_neocpu.core.messages.plural import plural
 
 # Layers at which the model's choice loses most time: so many are listed.
 WORST = 10
@@ -109,9 +110,9 @@ def _cells(found: Summary) -> tuple[str, ...]:
 
 def _network_line(found: NetworkSummary) -> str:
     return (
-        f"{found.name}, {found.threads} threads: the model's choices {_MILLI * found.chosen:.2f} "
-        f"ms, the best known {_MILLI * found.best:.2f}, regret {found.regret:.3f} "
-        f"({found.covered} of {found.layers} layers known)"
+        f"{found.name}, {plural(found.threads, 'thread')}: the model's choices "
+        f"{_MILLI * found.chosen:.2f} ms, the best known {_MILLI * found.best:.2f}, "
+        f"regret {found.regret:.3f} ({found.covered} of {found.layers} layers known)"
     )
 
 

@@ -17,6 +17,7 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.machine.dot import ANY_WEIGHTS
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.equal_keys import kth_of_equal
 from tvm_neocpu.core.network.workload import Workload
@@ -203,7 +204,7 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
                 "ts": row.call.start * 1e6,
                 "dur": row.call.seconds * 1e6,
                 "pid": profile.network,
-                "tid": f"{profile.threads} threads",
+                "tid": plural(profile.threads, "thread"),
                 "args": {
                     "function": row.call.name,
                     "node": row.node,

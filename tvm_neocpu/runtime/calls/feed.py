@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -87,6 +88,8 @@ class Feed:
         # was compiled on demand has functions of the same names, on machines of their own.
         self._first: dict[tuple[Machine, str], list[Any]] = {}
         self._constants: dict[tuple[Machine, str], frozenset[int]] = {}
+        # Weakly: who forgets a session must not wait for the collector of garbage.
+        functions.when_dropped = WeakMethod(self._forget)
 
     def run(
         self,
@@ -128,6 +131,13 @@ class Feed:
         ]
         result = self._timed(shapes, lambda: into(*tensors, *places))
         return self._own((function.machine, entry.into), taken, flat(result), direct)
+
+    def _forget(self, machines: Collection[Machine]) -> None:
+        """Let go of what belongs to these machines, and of small calls, which are soon made."""
+        self._small.clear()
+        self._first = {key: each for key, each in self._first.items() if key[0] not in machines}
+        known = self._constants.items()
+        self._constants = {key: each for key, each in known if key[0] not in machines}
 
     def run_bound(self, bound: Bound) -> list[Array]:
         """The same, for what a binding has bound: most of it is checked once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import RunError, ShapeError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Shapes = tuple[tuple[int, ...] | None, ...]
 # Compiles the network for other shapes, by input name.
 OnDemand = Callable[[Mapping[str, tuple[int, ...]]], "Library"]
+
+# Lets go of what belongs to machines.
+Forgets = Callable[[Collection[Machine]], None]
 
 # How many shapes a module looks up once: a service may see any batch.
 _REMEMBERED = 1024
@@ -145,10 +148,14 @@ class Function(NamedTuple):
 
 
 class Functions:
-    """The library's functions on machines of their own, for one module to run."""
+    """The library's functions on machines of their own, for one module to run.
+
+    ``when_dropped`` gives who is told of the machines whose code the library has forgotten.
+    """
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self.when_dropped: Callable[[], Forgets | None] = lambda: None
         self.way = library.way
         self._machines: list[tuple[Library, Machine]] = []
         self._found: dict[Shapes, Function] = {}
@@ -172,11 +179,14 @@ class Functions:
     def _forget_dropped(self) -> None:
         """Let go of what the library has no more."""
         parts = self._library.parts
-        dropped = {id(machine) for part, machine in self._machines if part not in parts}
+        dropped = {machine for part, machine in self._machines if part not in parts}
         if dropped:
-            self._machines = [known for known in self._machines if id(known[1]) not in dropped]
-            kept = self._found.items()
-            self._found = {at: each for at, each in kept if id(each.machine) not in dropped}
+            self._machines = [known for known in self._machines if known[1] not in dropped]
+            found = self._found.items()
+            self._found = {at: each for at, each in found if each.machine not in dropped}
+            forget = self.when_dropped()
+            if forget is not None:
+                forget(dropped)
 
     def over(self, function: Function, tensors: Sequence[Any]) -> Callable[[], None]:
         """The call that has ``function.into`` read and write these, time and again."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.core.network.workload import Workload
 from tvm_neocpu.tuning.display import PlainLines, clock_text
@@ -120,7 +121,7 @@ class PlainProgress(PlainLines):
         resumed = sum(task.resumed for task in tasks)
         planned = sum(task.planned - task.known for task in tasks)
         known = f", {resumed} known from the log" if resumed else ""
-        self.say(f"tuning {len(tasks)} tasks, at most {planned} candidates{known}")
+        self.say(f"tuning {plural(len(tasks), 'task')}, at most {planned} candidates{known}")
 
     def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
         if not self.is_due:

@@ -9,6 +9,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
+from tvm_neocpu.core.messages.plural import plural
 from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.tuning.display import DRAWS_PER_SECOND, clock_text, terminal_on
 from tvm_neocpu.tuning.local_search.progress import (
@@ -42,7 +43,7 @@ class TerminalProgress:
     def begin(self, tasks: Sequence[TaskResult]) -> None:
         self._total = sum(task.planned for task in tasks)
         known = sum(task.known for task in tasks)
-        state = f"tuning {len(tasks)} tasks"
+        state = f"tuning {plural(len(tasks), 'task')}"
         self._bar = self._bars.add_task(
             "", total=self._total, completed=known, state=state, left=""
         )

@@ -12,7 +12,7 @@ A tile that is not needed is written as zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
@@ -84,15 +84,35 @@ def _columns(loop: Stmt, rows: int, most_rows: int) -> Stmt:
 
 
 def _by_run(loop: For, key: str, body: Stmt, inside: Callable[[Stmt, int], Stmt]) -> Stmt:
-    """A loop for each run of values that need as many tiles, in order."""
+    """A loop for each run of values that need as many tiles."""
     needed = [int(count) for count in loop.annotations[key]]
     bare = without_mark(loop, key, body)
-    parts, start = [], 0
-    for count, run in groupby(needed):
-        stop = start + len(list(run))
-        parts.append(_part(bare, inside(body, count), start, stop))
-        start = stop
+    parts = [
+        _part(bare, inside(body, count), values.start, values.stop, values.step)
+        for count, values in runs_of(needed)
+    ]
     return sequence(parts)
+
+
+def runs_of(needed: Sequence[int]) -> list[tuple[int, range]]:
+    """The values that need as many tiles: (tiles, values), by the first value.
+
+        3 4 4 4 4 3   ->   (3, 0 and 5), (4, 1 to 4)
+
+    One loop takes all values of a number of tiles that are equally far apart: its nest is compiled
+    once. Others are taken run by run.
+    """
+    found = []
+    for count in dict.fromkeys(needed):
+        values = [value for value, each in enumerate(needed) if each == count]
+        steps = {after - before for before, after in pairwise(values)} or {1}
+        if len(steps) == 1:
+            found.append((count, range(values[0], values[-1] + 1, *steps)))
+            continue
+        for _, run in groupby(enumerate(values), lambda pair: pair[1] - pair[0]):
+            several = [value for _, value in run]
+            found.append((count, range(several[0], several[-1] + 1)))
+    return sorted(found, key=lambda run: run[1].start)
 
 
 def _tiles(nest: Stmt, rows: int, columns: int) -> Stmt:
@@ -119,12 +139,13 @@ def _cut(loop: For, needed: int, size: int) -> list[tuple[int, int, int]]:
     return [(first, end, tiles) for first, end, tiles in ends if first < end]
 
 
-def _part(loop: For, body: Stmt, start: int, stop: int) -> Stmt:
+def _part(loop: For, body: Stmt, start: int, stop: int, step: int = 1) -> Stmt:
     """The loop from ``start`` to ``stop``, counted from 0 by a variable of its own."""
     kind = str(loop.loop_var.ty.dtype)
     var = _like(loop.loop_var)
-    shifted = replaced(body, {loop.loop_var: var + tirx.const(start, kind) if start else var})
-    zero, count = tirx.const(0, kind), tirx.const(stop - start, kind)
+    value = var if step == 1 else var * tirx.const(step, kind)
+    shifted = replaced(body, {loop.loop_var: value + tirx.const(start, kind) if start else value})
+    zero, count = tirx.const(0, kind), tirx.const(len(range(start, stop, step)), kind)
     return For(var, zero, count, loop.kind, shifted, None, loop.annotations)
 
 
