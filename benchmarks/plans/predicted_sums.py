@@ -126,12 +126,16 @@ def _row(
     graph, cpu = made.network.graph, made.network.cpu
     history = History(cpu.name, cpu.cores, (LogContents(tuple(records)),))
     plan = made.plans[slot]
-    _, *prices = known_costs(graph, cpu, history)
+    known, *prices = known_costs(graph, cpu, history)
     seconds = {(record.workload, record.config): record.seconds for record in records}
     taken = {(node.workload, plan.configs[node.id]) for node in graph.convs}
-    schemes: dict[Workload, list[Candidate]] = {}
+    # What no plan takes offers its layouts to the joins.
+    schemes: dict[Workload, list[Candidate]] = {
+        workload: [each for each in known[workload] if (workload, each.config) not in taken]
+        for workload, _ in taken
+    }
     for workload, config in taken:
-        schemes.setdefault(workload, []).append(Candidate(config, seconds[workload, config]))
+        schemes[workload].append(Candidate(config, seconds[workload, config]))
     layout_graph = build_layout_graph(graph, schemes, *prices)
     found = solution_of(layout_graph, plan, solve(layout_graph.problem))
     assert found is not None

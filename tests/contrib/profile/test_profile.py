@@ -17,7 +17,6 @@ from tvm_neocpu.commands.shared.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import page
-from tvm_neocpu.contrib.profile.clock import Times, measure_overheads, overheads_of
 from tvm_neocpu.contrib.profile.profile_network import (
     GROUP,
     PLAIN,
@@ -66,27 +65,6 @@ def test_the_machines_own_part_counts(made: Profile) -> None:
     assert whole.operations == pytest.approx(0.0025)
     assert whole.explained == pytest.approx(1.0)
     assert as_json(whole)["machine_ms"] == pytest.approx(0.1)
-
-
-def test_what_the_clock_and_the_machine_take() -> None:
-    """A run of calls of 2 us, whose arguments take 0.1 us each and under the clock 0.4 more."""
-    run, call, idle = 5e-6, 1e-6, 3e-7
-
-    def times(calls: int, arguments: int) -> Times:
-        adding = 2e-6 + 1e-7 * arguments
-        watched = adding + idle + 4e-7 * arguments
-        return Times(calls, arguments, run + calls * (call + adding), watched)
-
-    found = overheads_of(times(20, 3), times(20, 13), times(1, 3), idle)
-    assert found.argument == pytest.approx(4e-7)
-    assert found.machine(0) == pytest.approx(run) and found.machine(10) == pytest.approx(15e-6)
-
-
-def test_overheads_are_never_below_nothing() -> None:
-    """On a busy machine a reading may be longer than one that has it as a part."""
-    found = overheads_of(Times(20, 3, 1e-3, 2e-6), Times(20, 13, 2e-3, 1e-6), Times(1, 3, 1, 1), 0)
-    assert found.argument == found.call == 0 and found.run >= 0
-    assert measure_overheads().machine(20) >= 0
 
 
 def test_the_trace(made: Profile) -> None:

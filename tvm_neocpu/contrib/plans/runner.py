@@ -17,6 +17,7 @@ from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.tuning.in_network.processes.clock import argument_seconds
 from tvm_neocpu.tuning.in_network.processes.machine import Scheme
 from tvm_neocpu.tuning.in_network.processes.watch import WatchedNetwork, arrays_of
 
@@ -42,7 +43,9 @@ class PlanRunner(TimedRuns):
         lowered = folded.lower(plan)
         self._schemes = lowered.schemes
         code = compile_network(lowered.module, folded.target).jit()
-        self._network = WatchedNetwork(code, [tvm.runtime.tensor(a) for a in folded.inputs])
+        self._network = WatchedNetwork(
+            code, [tvm.runtime.tensor(a) for a in folded.inputs], argument_seconds()
+        )
         self._wall = self._busy = 0.0
 
     def burst(self, count: int) -> list[float]:

@@ -3,7 +3,7 @@
 Runs with the instrument and runs without take turns, and so do what the profile compares them with:
 the machine's peak, a peer. What the clock itself takes is taken off every call: what it takes on
 calls that do nothing (`vm.builtin.null_value`, in the same runs), and what every argument adds
-(:mod:`.clock`).
+(:mod:`tvm_neocpu.tuning.in_network.processes.clock`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
 from tvm_neocpu.core.accuracy.middle_half import middle_half
-from tvm_neocpu.tuning.in_network.processes.watch import BUILTIN, TimedCall, WatchedNetwork
+from tvm_neocpu.tuning.in_network.processes.clock import measure_overheads
+from tvm_neocpu.tuning.in_network.processes.watch import (
+    BUILTIN,
+    TimedCall,
+    WatchedNetwork,
+    idle_seconds,
+)
 
 # How often a profile measures what its runs are compared with, between them. An Ice Lake's virtual
 # core reached 107 GFLOP/s in one profile and 182 in another: of peaks measured behind all runs, the
@@ -63,7 +68,7 @@ def watch_calls(
 
     ``turn_of_others`` is called up to :data:`TURNS` times, evenly between the runs.
     """
-    sizes = _sizes_of(code, inputs)
+    moved = _moved_by(code, inputs)
     overheads = measure_overheads()
     network = WatchedNetwork(code, inputs)
     walls: list[float] = []
@@ -86,35 +91,27 @@ def watch_calls(
     for place, call in enumerate(traces[0]):
         if call.is_builtin:
             continue
-        clock = idle + overheads.argument * sizes.arguments[place]
+        clock = idle + overheads.argument * call.arguments
         seconds = fmean(trace[place].seconds for trace in usual) - clock
         begun = fmean(trace[place].start for trace in usual)
-        calls.append(Call(call.name, begun, max(0.0, seconds), sizes.moved[place]))
+        calls.append(Call(call.name, begun, max(0.0, seconds), moved[place]))
     wall = fmean(middle_half(walls, float))
     return WatchedRun(tuple(calls), wall, overheads.machine(len(calls)))
 
 
-def _sizes_of(code: tvm.runtime.Module, inputs: Sequence[Any]) -> _Sizes:
-    """The bytes that each call of a run moves, and its arguments, in order."""
-    machine, sizes = relax.VirtualMachine(code, tvm.cpu()), _Sizes()
-    machine.set_instrument(sizes)
-    machine["main"](*inputs)
-    return sizes
+def _moved_by(code: tvm.runtime.Module, inputs: Sequence[Any]) -> list[int]:
+    """The bytes that each call of a run moves, in order; 0 for Relax's own."""
+    machine, moved = relax.VirtualMachine(code, tvm.cpu()), list[int]()
 
-
-class _Sizes:
-    """The bytes of the tensors of every call, and how many arguments it has."""
-
-    def __init__(self) -> None:
-        self.moved: list[int] = []
-        self.arguments: list[int] = []
-
-    def __call__(self, _: Any, name: str, before: bool, __: Any, *arguments: Any) -> int:
+    def count(_: Any, name: str, before: bool, __: Any, *arguments: Any) -> int:
         if not before:
             tensors = [each for each in arguments if isinstance(each, tvm.runtime.Tensor)]
-            self.arguments.append(len(arguments))
-            self.moved.append(0 if name.startswith(BUILTIN) else sum(map(_bytes, tensors)))
+            moved.append(0 if name.startswith(BUILTIN) else sum(map(_bytes, tensors)))
         return 0
+
+    machine.set_instrument(count)
+    machine["main"](*inputs)
+    return moved
 
 
 def _bytes(tensor: tvm.runtime.Tensor) -> int:

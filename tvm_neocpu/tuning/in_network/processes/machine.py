@@ -21,6 +21,7 @@ from tvm_neocpu.core.network.config import Config
 from tvm_neocpu.core.network.layer_group import Members
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.workload import Workload
+from tvm_neocpu.tuning.in_network.processes.clock import argument_seconds
 from tvm_neocpu.tuning.in_network.processes.resting import rest
 from tvm_neocpu.tuning.in_network.processes.watch import WatchedNetwork, arrays_of
 
@@ -110,7 +111,9 @@ class NetworkMachine:
         self._slots.pop(slot, None)
         lowered = self._lowering.lower(plan, views)
         before, start = self._cache.compiled, time.monotonic()
-        network = WatchedNetwork(self._cache.load(lowered.module).mod, self._inputs)
+        network = WatchedNetwork(
+            self._cache.load(lowered.module).mod, self._inputs, argument_seconds()
+        )
         self._kept[slot] = time.monotonic() - start if self._keeps else 0.0
         self._slots[slot] = Slot(network, lowered.schemes, lowered.groups)
         return self._cache.compiled - before

@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,21 @@ from tvm_neocpu.runtime.calls.timing import time_calls
 
 # Prefix of Relax's own functions, such as allocation: each takes well under a microsecond.
 BUILTIN = "vm.builtin."
+# A call that does nothing, of which the machine makes one for each tensor that it gives up.
+NOTHING = f"{BUILTIN}null_value"
 
 
 @dataclass(frozen=True)
 class TimedCall:
-    """One call of a run; ``start`` and ``end`` are seconds since the run began."""
+    """One call of a run; ``start`` and ``end`` are seconds since the run began.
+
+    ``arguments``: how many it has, the result's memory among them.
+    """
 
     name: str
     start: float
     end: float
+    arguments: int = 0
 
     @property
     def seconds(self) -> float:
@@ -41,15 +48,15 @@ class CallTimes:
     """Called by the machine before and after every call; keeps the names and both times."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[str, float, float]] = []
+        self._rows: list[tuple[str, float, float, int]] = []
         self._origin = self._start = 0.0
 
-    def __call__(self, _: Any, name: str, before: bool, *__: Any) -> int:
+    def __call__(self, _: Any, name: str, before: bool, __: Any, *arguments: Any) -> int:
         now = time.perf_counter()
         if before:
             self._start = time.perf_counter()
         else:
-            self._rows.append((name, self._start, now))
+            self._rows.append((name, self._start, now, len(arguments)))
         return 0  # the machine goes on
 
     def begin(self) -> None:
@@ -61,14 +68,31 @@ class CallTimes:
     def calls(self) -> list[TimedCall]:
         """The calls since then, in order."""
         at = self._origin
-        return [TimedCall(name, start - at, end - at) for name, start, end in self._rows]
+        return [
+            TimedCall(name, start - at, end - at, count) for name, start, end, count in self._rows
+        ]
+
+
+def idle_seconds(traces: Sequence[Sequence[TimedCall]]) -> float:
+    """What the clock adds to a call without arguments."""
+    idle = [call.seconds for trace in traces for call in trace if call.name == NOTHING]
+    return median(idle) if idle else 0.0
 
 
 class WatchedNetwork:
-    """A loaded network: run as it is, or with every function timed inside it."""
+    """A loaded network: run as it is, or with every function timed inside it.
 
-    def __init__(self, code: tvm.runtime.Module, inputs: Sequence[tvm.runtime.Tensor]) -> None:
+    ``argument`` is what the clock adds to a call for each of its arguments (:mod:`.clock`).
+    """
+
+    def __init__(
+        self,
+        code: tvm.runtime.Module,
+        inputs: Sequence[tvm.runtime.Tensor],
+        argument: float = 0.0,
+    ) -> None:
         self._inputs = inputs
+        self._argument = argument
         self._plain = relax.VirtualMachine(code, tvm.cpu())["main"]
         self._watched = relax.VirtualMachine(code, tvm.cpu())
         self._times = CallTimes()
@@ -91,12 +115,15 @@ class WatchedNetwork:
         return self._times.calls
 
     def timed(self) -> dict[str, float]:
-        """One inference; seconds of all calls of each function, by name."""
+        """One inference; seconds of all calls of each function, by name, without the clock's."""
         seconds: dict[str, float] = defaultdict(float)
         self._calls = Counter()
-        for call in self.trace():
+        trace = self.trace()
+        idle = idle_seconds([trace])
+        for call in trace:
             if not call.is_builtin:
-                seconds[call.name] += call.seconds
+                clock = idle + self._argument * call.arguments
+                seconds[call.name] += max(0.0, call.seconds - clock)
                 self._calls[call.name] += 1
         return dict(seconds)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 from typing import NamedTuple
 
@@ -14,10 +15,12 @@ import numpy as np
 import tvm
 from tvm import relax, te
 
-from tvm_neocpu.tuning.in_network.processes.watch import BUILTIN, TimedCall, WatchedNetwork
+from tvm_neocpu.tuning.in_network.processes.watch import (
+    TimedCall,
+    WatchedNetwork,
+    idle_seconds,
+)
 
-# A call that does nothing, of which the machine makes one for each tensor that it gives up.
-NOTHING = f"{BUILTIN}null_value"
 _HOST = tvm.target.Target({"kind": "llvm"})
 # Arguments of two additions, of which all but two are not read.
 _FEW, _MANY = 3, 13
@@ -41,19 +44,19 @@ class Overheads:
         return self.run + calls * self.call
 
 
-def idle_seconds(traces: list[list[TimedCall]]) -> float:
-    """What the clock adds to a call without arguments."""
-    idle = [call.seconds for trace in traces for call in trace if call.name == NOTHING]
-    return median(idle) if idle else 0.0
-
-
 def measure_overheads() -> Overheads:
-    """Takes half a second, most of it to compile."""
+    """Takes a quarter of a second, most of it to compile (Zen 4)."""
     few, many, one = _Adding(_CALLS, _FEW), _Adding(_CALLS, _MANY), _Adding(1, _FEW)
     for _ in range(_RUNS):
         for network in (few, many, one):
             network.run()
     return overheads_of(few.times, many.times, one.times, idle_seconds(few.traces))
+
+
+@cache
+def argument_seconds() -> float:
+    """What the clock adds to a call for each argument, measured once in a process."""
+    return measure_overheads().argument
 
 
 class Times(NamedTuple):
