@@ -27,3 +27,8 @@ def test_of_a_condition_no_value_is_told() -> None:
 def test_other_errors_have_no_line() -> None:
     assert failed_check("out of memory") is None
     assert failed_check(_error("n", 0, 1, 2)) is None
+
+
+def test_memory_that_is_not_there_is_told() -> None:
+    line = failed_check("std::bad_alloc")
+    assert line == "no memory for tensors of the extents that this run computes"

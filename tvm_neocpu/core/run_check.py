@@ -13,6 +13,8 @@ from collections.abc import Sequence
 _NAME = re.compile(r"neocpu_check_([0-9a-f]+)")
 _PLACE = re.compile(r"shape\[(\d+)\]")
 _EQUATION = re.compile(r"[^<>=]+ == -?\d+")
+# What C++ says; a negative extent is a large number to it.
+_NO_MEMORY = "std::bad_alloc"
 _VALUES = re.compile(r"\((-?\d+) vs\. (-?\d+)\)")
 
 
@@ -23,6 +25,8 @@ def check_name(where: str, needs: Sequence[str]) -> str:
 
 def failed_check(error: str) -> str | None:
     """The line for an error's text: where, what is needed, what was found; ``None`` for others."""
+    if _NO_MEMORY in error:
+        return "no memory for tensors of the extents that this run computes"
     name, place = _NAME.search(error), _PLACE.search(error)
     if name is None or place is None:
         return None
