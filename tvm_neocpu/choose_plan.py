@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import tvm
 
@@ -34,19 +35,29 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
     return search_plan(graph, cpu, history) if logged is None else with_groups(logged, graph, cpu)
 
 
+class Choice(NamedTuple):
+    """The plan for all cores, and the one for one core where a build takes that; ``history`` is
+    that of the plan taken.
+    """
+
+    plan: Plan
+    alone: Plan | None
+    history: History
+
+
 def choose_plans(
     folded: tvm.IRModule, graph: ConvGraph, coverage: Coverage, cpu: Cpu, history: History
-) -> tuple[Plan, Plan | None]:
-    """The plan, and :func:`one_core_plan`, which takes the place of the first one.
+) -> Choice:
+    """:func:`choose_plan`, and :func:`one_core_plan`.
 
-    A log that serves one core alone is no reason to warn where one core is taken.
+    Warnings are those of the plan taken: a log that serves the other one is no useless log.
     """
-    with history.keeping_warnings() as tell:
+    of_one = current_history(cpu.with_cores(1))
+    with history.warn.waiting() as tell, of_one.warn.waiting() as tell_of_one:
         plan = choose_plan(graph, cpu, history)
-        alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history)
-    if alone is None:
-        tell()
-    return plan, alone
+        alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history, of_one)
+    (tell if alone is None else tell_of_one)()
+    return Choice(plan, alone, history if alone is None else of_one)
 
 
 def one_core_plan(
@@ -56,17 +67,18 @@ def one_core_plan(
     coverage: Coverage,
     cpu: Cpu,
     history: History,
+    of_one: History,
 ) -> Plan | None:
     """The plan for one core, where all cores save less of the network than waking them takes.
 
-    ``together``: the predicted seconds on all cores. ``None`` where they save more, where a log has
-    a plan, and where predictions do not cover all.
+    ``together``: the predicted seconds on all cores; ``of_one``: the history of one. ``None`` where
+    all save more, where a log has a plan for them, and where predictions do not cover all.
     """
     known = history.plan(graph) is None and not (coverage.fallbacks or coverage.fixed)
     if not known or not may_be_small(together, cpu):
         return None
     one = cpu.with_cores(1)
-    alone = choose_plan(graph, one, current_history(one))
+    alone = choose_plan(graph, one, of_one)
     return alone if gains_less_than_waking(folded, together, alone.seconds, cpu) else None
 
 
@@ -76,8 +88,8 @@ def runs_on_one_core(folded: tvm.IRModule, graph: ConvGraph, cpu: Cpu) -> bool:
     at_peak = operations / MOST_SAVED / (cpu.peak_gflops("float32") * 1e9 * cpu.cores)
     if not may_be_small(at_peak, cpu):
         return False
-    _, alone = choose_plans(folded, graph, FindFallbacks(cpu)(folded), cpu, current_history(cpu))
-    return alone is not None
+    coverage = FindFallbacks(cpu)(folded)
+    return choose_plans(folded, graph, coverage, cpu, current_history(cpu)).alone is not None
 
 
 def search_plan(

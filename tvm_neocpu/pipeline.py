@@ -129,7 +129,7 @@ def plan_network(
     tell(coverage, fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
     history = history or current_history(cpu)
-    plan, alone = choose_plans(folded, graph, coverage, cpu, history)
+    plan, alone, _ = choose_plans(folded, graph, coverage, cpu, history)
     if fallback != "ignore":
         warn_if_slow(graph, plan, coverage, cpu)
     if alone is not None:

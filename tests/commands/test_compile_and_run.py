@@ -31,6 +31,23 @@ def outcome(main: object, words: list[str]) -> int:
         return int(stop.code or 0)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--json", "tiny.so"],
+        ["--weights", "separate", "-o", "x.so", "--json", "x.weights"],
+        ["--onnx", "x.so", "-o", "x.so"],
+    ],
+)
+def test_two_files_of_one_name_are_refused(
+    words: list[str], tiny_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(Path().iterdir())
+    assert compile_command.main([tiny_file, *words]) == USER_ERROR
+    assert "is asked for twice: name another file" in capsys.readouterr().err
+    assert sorted(Path().iterdir()) == before
+
+
 @pytest.mark.compiler
 def test_a_network_becomes_a_file_that_runs(
     tiny_file: str, tiny_cnn: onnx.ModelProto, capsys: pytest.CaptureFixture[str]

@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import tvm
 from fresh_process import FORK, needs_fork, run_script
 from onnx_text import Array, assert_like, normal, parsed, peers
 
-from tvm_neocpu import Session, session
+from tvm_neocpu import Session, relay, session
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, OpenShapeError, ShapeError
 from tvm_neocpu.runtime.calls import functions
+from tvm_neocpu.runtime.calls.functions import Functions, Library
+from tvm_neocpu.runtime.ffi.machine import Machine
 
 OPEN = """
 g (float[N,3,H,W] x) => (float[N,4,H,W] y, float[N,4,1,1] mean) {
@@ -86,21 +89,57 @@ def test_a_constant_stays_one_whatever_a_caller_writes_into_it() -> None:
             same[:] = 9
 
 
+@pytest.mark.parametrize("width", [7, 300])
 def test_the_shape_that_nobody_used_for_longest_is_forgotten(
-    compiled: list[Any], monkeypatch: pytest.MonkeyPatch
+    width: int, compiled: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Small arrays have calls of their own, large ones notes of what is a constant."""
     monkeypatch.setattr(functions, "MOST_SHAPES", 2)
     model, sizes = open_model(), (4, 5, 4, 6, 4, 5)
-    with Session(model) as found:
-        codes = []
+    machines = []
+    kept_now = Functions._machine
+
+    def noted(self: Functions, part: Library) -> Machine:
+        machine = kept_now(self, part)
+        machines.append(weakref.ref(machine))
+        return machine
+
+    monkeypatch.setattr(Functions, "_machine", noted)
+    with Session(model, threads=1) as found:
         for size in sizes:
-            check(found, model, x=normal(1, 3, size, 7))
-            codes.append(weakref.ref(found._library.parts[-1]))
-        asked = [shapes["x"][2] for shapes in compiled[1:]]
-        assert asked == [4, 5, 6, 5]
+            for _ in range(2):
+                check(found, model, x=normal(1, 3, size, width))
+        assert [shapes["x"][2] for shapes in compiled[1:]] == [4, 5, 6, 5]
         gc.collect()
-        kept = {id(code()) for code in codes if code() is not None}
-        assert kept == {id(part) for part in found._library.parts[1:]} and len(kept) == 2
+        assert len({id(kept()) for kept in machines if kept() is not None}) == 2
+
+
+@pytest.mark.parametrize("kind", ["a module", "a binding"])
+def test_what_is_used_all_the_time_stays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module and a binding know the way to their code; the library hears of it all the same."""
+    monkeypatch.setattr(functions, "MOST_SHAPES", 2)
+    model = open_model()
+    asked: list[int] = []
+    compile_now = Library._compiled
+
+    def noted(self: Library, shapes: Any) -> Any:
+        asked.append(shapes[0][2])
+        return compile_now(self, shapes)
+
+    monkeypatch.setattr(Library, "_compiled", noted)
+    sizes = (5, 6, 5, 7, 5, 8, 5, 9, 5)
+    if kind == "a module":
+        mod, _ = relay.frontend.from_onnx(model, {"x": (1, 3, "H", 7)})
+        module = relay.build(mod, shapes=[{"x": (1, 3, 4, 7)}])["default"](tvm.cpu())
+        for size in sizes:
+            module.run(x=normal(1, 3, size, 7))
+    else:
+        with Session(model, threads=1) as found:
+            binding = found.io_binding()
+            for size in sizes:
+                binding.bind_input("x", normal(1, 3, size, 7))
+                binding.run()
+    assert asked == [5, 6, 7, 8, 9]
 
 
 def test_callers_of_many_shapes_while_others_are_forgotten(

@@ -106,13 +106,16 @@ def test_a_folder_in_its_place_is_one_warning(file: Path, caplog: pytest.LogCapt
     assert [str(file) in message for message in caplog.messages] == [True]
 
 
-def test_a_device_in_its_place_is_one_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("path", "told"), [("/dev/zero", "it is no file at all"), ("x" * 300, "File name too long")]
+)
+def test_what_is_no_file_in_its_place_is_one_warning(
+    path: str, told: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """/dev/zero has no end."""
-    monkeypatch.setenv("TVM_NEOCPU_CALIBRATION", "/dev/zero")
+    monkeypatch.setenv("TVM_NEOCPU_CALIBRATION", path)
     assert calibrated(CPU) == CPU
-    assert ["it is no file at all" in message for message in caplog.messages] == [True]
+    assert [told in message for message in caplog.messages] == [True]
 
 
 def test_a_named_file_that_is_missing_or_foreign_is_a_warning(

@@ -19,7 +19,7 @@ from tvm_neocpu.commands.shared.precision import add_precision_options, in_preci
 from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.messages.plural import plural
-from tvm_neocpu.exporting.write_module import check_place
+from tvm_neocpu.exporting.write_module import INSIDE, SEPARATE, check_place
 from tvm_neocpu.runtime.files.linker import c_compiler
 from tvm_neocpu.runtime.files.module_file import SUFFIXES
 
@@ -38,14 +38,15 @@ def _compile(argv: list[str]) -> int:
         parser.error(
             "--json, --shape, --size and --precision are for a compiled file: name it (-o)"
         )
-    disk.check_apart(options.onnx, options.output, options.json)
     name, model = cli.load_network(options.models[0])
+    path = options.output or Path(f"{name}{'.so' if c_compiler() else '.tar'}")
+    beside = path.with_suffix(".weights") if options.weights == SEPARATE else None
+    disk.check_apart(options.onnx, None if only_onnx else path, beside, options.json)
     if options.onnx is not None:
         disk.write_model(options.onnx, model)
         print(f"{name} -> {options.onnx}")
         if options.output is None:
             return 0
-    path = options.output or Path(f"{name}{'.so' if c_compiler() else '.tar'}")
     if path.suffix not in SUFFIXES:
         raise NeoCpuError(f"-o names a .so or .tar file, not {path}")
     if options.size and path.suffix != ".so":
@@ -95,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--weights",
-        choices=("inside", "separate"),
+        choices=(INSIDE, SEPARATE),
         default="inside",
         help="separate: in a file of their own beside a .so, which must stay there",
     )

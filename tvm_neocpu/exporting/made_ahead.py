@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 
-# Two weights are in memory at a time: those of VGG's dense layers are 400 MB.
+# Two weights are in memory at a time. Those of VGG's dense layers are 400 MB: one is enough.
 MOST_BYTES = 1 << 25
 
 
-def made_ahead(weights: Iterable[memoryview], sizes: Iterable[int]) -> Iterator[memoryview]:
+def made_ahead(weights: Iterable[memoryview], sizes: Sequence[int]) -> Iterator[memoryview]:
     """The weights in order, each made by another thread before it is asked for.
 
-    ``sizes`` are their bytes. One above :data:`MOST_BYTES` is made once it is asked for.
+    ``sizes`` are their bytes. One above :data:`MOST_BYTES` is made once it is asked for. The thread
+    has the caller's context.
     """
     makers = iter(weights)
-    wanted = list(sizes)
     with ThreadPoolExecutor(1) as thread:
-        job = thread.submit(next, makers) if wanted else None
-        for place in range(len(wanted)):
-            weight = (job or thread.submit(next, makers)).result()
-            following = wanted[place + 1 : place + 2]
-            is_small = all(size <= MOST_BYTES for size in following)
-            job = thread.submit(next, makers) if following and is_small else None
+
+        def begun() -> Future[memoryview]:
+            return thread.submit(copy_context().run, next, makers)
+
+        ahead: Future[memoryview] | None = None
+        for place in range(len(sizes)):
+            weight = (ahead or begun()).result()
+            is_small = sizes[place + 1 : place + 2] and sizes[place + 1] <= MOST_BYTES
+            ahead = begun() if is_small else None
             yield weight
             del weight

@@ -157,7 +157,8 @@ class CompiledSession:
         """The same, later: a future of what `run` returns.
 
         The inputs must not change before it is done. What is wrong with them is raised here, and a
-        shape that a session has to compile for is compiled before this returns.
+        shape that a session has to compile for is compiled before this returns, unless more than 64
+        of them wait.
         """
         work, shape = self._work(arguments)
         return self._streams.submit(lambda feed: shape(work(feed)))

@@ -80,9 +80,9 @@ def calibrated(cpu: Cpu, environment: Mapping[str, str] = os.environ) -> Cpu:
 
 def load(path: Path) -> dict[str, Calibration]:
     """A file's calibrations by CPU name. Raises CalibrationError, FileNotFoundError."""
-    if path.exists() and not path.is_file():  # a device may have no end
-        raise CalibrationError(f"{path} is not a calibration file: it is no file at all")
     try:
+        if path.exists() and not path.is_file():  # a device may have no end
+            raise CalibrationError("it is no file at all")
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise

@@ -39,6 +39,12 @@ def test_a_report_replaces_no_model_no_library_and_no_log(tmp_path: Path, conten
     disk.check_writable(path, is_report=False)
 
 
+def test_a_name_that_no_file_may_have_is_one_line(tmp_path: Path) -> None:
+    for write in (disk.check_writable, lambda path: disk.write_report(path, {"a": 1})):
+        with pytest.raises(NeoCpuError, match=r"cannot write .*: File name too long"):
+            write(tmp_path / ("x" * 300))
+
+
 def test_what_a_command_writes_is_apart(tmp_path: Path) -> None:
     one, other = tmp_path / "x.json", tmp_path / "y.json"
     (tmp_path / "folder").mkdir()

@@ -27,6 +27,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
     profile_network,
 )
 from tvm_neocpu.contrib.profile.watch_calls import TURNS, Call
+from tvm_neocpu.core.types import Types
 from tvm_neocpu.frontend.reading.onnx_nodes import name_of
 from tvm_neocpu.topi.fused_block import cost
 from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
@@ -135,10 +136,18 @@ def test_a_real_network(
 def test_others_take_turns_with_the_runs(tiny_net: str) -> None:
     """A peak of the moment is a median of moments between the runs, not one behind them."""
     network = Network("net", onnx.load(tiny_net), {"data": (1, 8, 6, 6)}, threads=1)
-    peaks, turns = iter([100.0, 400.0, 200.0, 300.0]), []
-    found = profile_network(
-        network, lambda *_: next(peaks), lambda _: 10.0, 8, lambda: turns.append(1)
-    )
+    peaks, turns, cores = iter([100.0, 400.0, 200.0, 300.0]), [], set()
+
+    def peak(types: Types, bits: int, count: int) -> float:
+        cores.add(count)
+        return next(peaks)
+
+    def bandwidth(count: int) -> float:
+        cores.add(count)
+        return 10.0
+
+    found = profile_network(network, peak, bandwidth, 8, lambda: turns.append(1))
+    assert cores == {found.threads}
     assert len(turns) == TURNS and found.ceilings.peak == 250.0
     assert {row.peak for row in found.rows} == {0.0, 250.0}
     profile_network(network, lambda *_: 1.0, lambda _: 10.0, 1, lambda: turns.append(1))

@@ -7,7 +7,7 @@ import pytest
 from onnx_text import check_like_peer, normal, ours, parsed
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.errors import RunError, UnsupportedOperatorError
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1, -2, 2])
@@ -49,8 +49,15 @@ def test_one_hot_of_a_depth_that_a_run_has(axis: int, dtype: str) -> None:
 def test_a_depth_of_a_run_that_no_tensor_has(depth: int) -> None:
     text = "g (int64[3] x, int64[1] d) => (float[] y) { y = OneHot(x, d, values) }"
     model = parsed(text, values=np.array([0, 1], "float32"))
-    with pytest.raises(Exception, match="depth <= "):
+    with pytest.raises(RunError, match="depth <= "):
         ours(model, {"x": np.array([0, 1, 2]), "d": np.array([depth])})
+
+
+@pytest.mark.parametrize("values", [[7.0], [0.0, 1.0, 2.0]])
+def test_values_of_a_run_that_are_not_two_are_refused(values: list[float]) -> None:
+    text = "g (int64[3] x, int64[1] d) => (float[] y) { y = OneHot(x, d, values) }"
+    with pytest.raises(UnsupportedOperatorError, match="values must be two: off and on"):
+        relay.frontend.from_onnx(parsed(text, values=np.array(values, "float32")))
 
 
 def test_a_known_depth_below_one_is_refused() -> None:

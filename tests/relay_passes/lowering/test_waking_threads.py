@@ -20,6 +20,7 @@ from tvm_neocpu.choose_plan import search_plan
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.model_zoo import zoo
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.core.network.record import Record
 from tvm_neocpu.pipeline import fold, lower
 from tvm_neocpu.relay_passes.lowering.waking_threads import (
     SAID,
@@ -69,6 +70,19 @@ def test_a_log_that_serves_one_core_is_no_useless_one(
         assert not [each for each in recwarn if each.category is TuningLogWarning]
         with pytest.warns(TuningLogWarning, match="at thread count 2, only at 1: ignored"):
             assert forks(lower(lenet(), replace(TWO, wake_up=0.0))) > 0
+
+
+def test_a_log_that_serves_all_cores_is_no_useless_one(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    graph = ExtractConvGraph(TWO)(fold(lenet(), TWO))
+    plan = search_plan(graph, TWO, History(TWO.name, 2))
+    log = TuningLog(tmp_path / "x.log", TWO.features)
+    for node in graph.convs:
+        log.append(Record(node.workload, plan.configs[node.id], (1e-6,), TWO.name, 2))
+    with apply_history_best(log.path):
+        assert forks(lower(lenet(), replace(TWO, wake_up=5e-6))) > 0
+    assert not [each for each in recwarn if each.category is TuningLogWarning]
 
 
 @pytest.mark.parametrize(("cpu", "small"), [(TWO, True), (TWO.with_cores(1), False)])

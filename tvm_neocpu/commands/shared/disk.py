@@ -19,8 +19,9 @@ from tvm_neocpu.core.errors import LogError, NeoCpuError
 if TYPE_CHECKING:
     import onnx
 
-# Bytes at a file's start that say whether it is a text, and what no text has.
-_HEAD = 1 << 12
+# Bytes at a file's start that say whether it is a text or a log, of which a head of comments may
+# come first; and what no text has.
+_HEAD = 1 << 16
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 
 
@@ -71,10 +72,11 @@ def check_apart(*paths: Path | None) -> None:
 
 def _check_is_no_other_file(path: Path) -> None:
     """Raise NeoCpuError for a file that no report replaces: a model, a library, a tuning log."""
-    if not path.is_file():
-        return
-    with writing(path), path.open("rb") as file:
-        head = file.read(_HEAD)
+    with writing(path):
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
     if _CONTROL.search(head) or any(line.startswith(b'{"input"') for line in head.splitlines()):
         raise NeoCpuError(f"{path} is no report: name another file")
 
@@ -101,8 +103,8 @@ def write_model(path: Path, model: onnx.ModelProto) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text; of a name that is not UTF-8 the odd bytes are spelled. Raises NeoCpuError.
 
-    In place: ``path`` may be /dev/stdout, which a shell sends to a file. What is there is replaced,
-    unless it is no text, or a tuning log.
+    In place: ``path`` may be /dev/stdout, which a shell sends to a file. A text that is there is
+    replaced; a tuning log, or what is no text, is refused.
     """
     _check_is_no_other_file(path)
     with writing(path):

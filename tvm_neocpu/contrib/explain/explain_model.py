@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx
 
-from tvm_neocpu.choose_plan import one_core_plan
+from tvm_neocpu.choose_plan import choose_plans
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, explain_network
 from tvm_neocpu.contrib.explain.notes import notes_of
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -32,16 +32,10 @@ def explain_model(
     graph, coverage = ExtractConvGraph(cpu)(outlined.mod), FindFallbacks(cpu)(outlined.mod)
     history = current_history(cpu)
     notes = notes_of(outlined.mod, outlined.rows, cpu, coverage)
-    with history.keeping_warnings() as tell:
-        network = explain_network(name, graph, cpu, history, coverage)
-        together = network.explanation.seconds
-        alone = one_core_plan(outlined.mod, graph, together, coverage, cpu, history)
-    if alone is None:
-        tell()
-    else:
-        one = cpu.with_cores(1)
-        network = explain_network(name, graph, one, current_history(one), coverage)
-        notes = (*notes, SAID)
+    chosen = choose_plans(outlined.mod, graph, coverage, cpu, history)
+    if chosen.alone is not None:
+        cpu, notes = cpu.with_cores(1), (*notes, SAID)
+    network = explain_network(name, graph, cpu, chosen.history, coverage)
     names = OnnxNodes(model, shapes).names_of(
         (node.workload for node in graph.nodes), changed_by_passes=True
     )

@@ -201,8 +201,8 @@ def _refuse_unknown(names: set[str], owner: str) -> None:
         raise UnsupportedOperatorError(f"{owner} has no attribute {listed}")
 
 
-# ONNX Runtime has these in files of opsets that are older than the operator, or its attributes: its
-# optimiser writes some, and its own operators of the same name know them always.
+# Files of older opsets have these, too. ONNX Runtime's optimiser writes some of them into any file;
+# of the others ONNX Runtime has its own, with all attributes of these opsets.
 _FIRST_OPSET: Mapping[str, int] = {
     "DequantizeLinear": 13,
     "DynamicQuantizeLinear": 11,

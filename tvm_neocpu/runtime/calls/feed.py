@@ -45,7 +45,7 @@ class Bound:
     """What a binding has bound to the inputs and outputs, until something else is.
 
     ``tensors`` are those over the inputs' ``values``, ``None`` for one that each run copies;
-    ``calls`` run the network over all of it, by feed.
+    ``calls`` run the network over all of it, by feed, since so many shapes were forgotten.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Bound:
         self.values, self.tensors, self.targets = values, tensors, targets
         self.shapes: Shapes = tuple([value.shape for value in values])
         self.arrays = [targets[number].array for number in sorted(targets)]
-        self.calls: dict[Feed, Callable[[], None] | None] = {}
+        self.calls: dict[Feed, tuple[int, Callable[[], None] | None]] = {}
 
     @property
     def extents(self) -> list[Extent]:
@@ -104,6 +104,7 @@ class Feed:
         ShapeError where the library has no code for the shapes, and for a target that has to be
         written directly and cannot be.
         """
+        self._functions.refresh()
         shapes = tuple([value.shape for value in values])
         if not targets:
             small = self._small_call(shapes)
@@ -141,9 +142,11 @@ class Feed:
 
     def run_bound(self, bound: Bound) -> list[Array]:
         """The same, for what a binding has bound: most of it is checked once."""
-        if self not in bound.calls:
-            bound.calls[self] = self._call_over(bound)
-        call = bound.calls[self]
+        self._functions.refresh()
+        forgotten, call = bound.calls.get(self, (-1, None))
+        if forgotten != self._functions.forgotten:
+            call = self._call_over(bound)
+            bound.calls[self] = self._functions.forgotten, call
         if call is None:
             return self.run(bound.values, bound.targets, bound.tensors)
         self._timed(bound.shapes, call)

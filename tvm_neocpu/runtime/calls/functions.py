@@ -28,8 +28,8 @@ Forgets = Callable[[Collection[Machine]], None]
 # How many shapes a module looks up once: a service may see any batch.
 _REMEMBERED = 1024
 # How many shapes of those that nobody foresaw a library keeps code for, each with its weights. One
-# of PP-OCR's text detection takes some 8 MB, and 0.02 s to be read from the cache again (Zen 4, two
-# cores); without the cache it is compiled again.
+# of PP-OCR's text detection takes some 8 MB. A session reads it from the cache again, in 0.02 s
+# (Zen 4, two cores); what `relay.build` has built compiles it again.
 MOST_SHAPES = 64
 _CLOCK = itertools.count(1)
 
@@ -38,7 +38,8 @@ class Library:
     """Code and its entries; grows where the network can be compiled for other shapes.
 
     Any number of threads may use it. A shape is compiled once, for all modules of the library. Of
-    more than :data:`MOST_SHAPES` it forgets the one that nobody used for longest.
+    more than :data:`MOST_SHAPES` such shapes the library forgets the one that nobody used for
+    longest; ``forgotten`` counts these.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Library:
         self._names = names or [tensor.name for tensor in self.entries[0].inputs]
         self._further: dict[Shapes, Library] = {}
         self._used = 0
+        self.forgotten = 0
         self._on_demand = on_demand
         renew_after_fork(self)
 
@@ -104,9 +106,13 @@ class Library:
         for part in self.parts if compiled is None else (compiled,):
             for entry in part.entries:
                 if entry.takes(shapes):
-                    part._used = next(_CLOCK)
+                    part.touch()
                     return part, entry
         return None
+
+    def touch(self) -> None:
+        """Note that somebody uses it now."""
+        self._used = next(_CLOCK)
 
     def _compiled(self, shapes: Shapes) -> tuple[Library, Entry]:
         pairs = zip(self._names, shapes, strict=True)
@@ -125,9 +131,11 @@ class Library:
                 f"set input {missing!r} too, so that it can be compiled"
             )
         made = self._on_demand(given)
-        made._used = next(_CLOCK)
+        made.touch()
         by_use = sorted(self._further.items(), key=lambda item: item[1]._used)
-        self._further = dict([*by_use[max(0, len(by_use) + 1 - MOST_SHAPES) :], (shapes, made)])
+        too_many = max(0, len(by_use) + 1 - MOST_SHAPES)
+        self._further = dict([*by_use[too_many:], (shapes, made)])
+        self.forgotten += too_many
         return made, made.entries[0]
 
 
@@ -136,9 +144,10 @@ class Function(NamedTuple):
 
     ``outputs`` are those for the shapes that it was found by. ``into`` takes tensors for the
     outputs ``entry.written`` behind the inputs, and ``weights`` behind these; ``None`` where the
-    library has no such function.
+    library has no such function. ``part`` is the library that has it.
     """
 
+    part: Library
     machine: Machine
     entry: Entry
     run: Callable[..., Any]
@@ -150,7 +159,8 @@ class Function(NamedTuple):
 class Functions:
     """The library's functions on machines of their own, for one module to run.
 
-    ``when_dropped`` gives who is told of the machines whose code the library has forgotten.
+    ``forgotten`` is how many shapes the library had forgotten when this last looked.
+    ``when_dropped`` gives who is told of the machines that went with them.
     """
 
     def __init__(self, library: Library) -> None:
@@ -159,12 +169,15 @@ class Functions:
         self.way = library.way
         self._machines: list[tuple[Library, Machine]] = []
         self._found: dict[Shapes, Function] = {}
+        self.forgotten = library.forgotten
 
     def find(self, shapes: Shapes) -> Function:
         """The function for the inputs' shapes; see :meth:`Library.find`."""
-        if shapes not in self._found:
+        if shapes in self._found:
+            self._found[shapes].part.touch()
+        else:
             part, entry = self._library.find(shapes)
-            self._forget_dropped()
+            self.refresh()
             machine = self._machine(part)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
@@ -173,11 +186,14 @@ class Functions:
                 into = _bound(machine, part, entry.into)
             run = _bound(machine, part, entry.function)
             outputs = entry.outputs_of(entry.completed(shapes))
-            self._found[shapes] = Function(machine, entry, run, outputs, into, weights)
+            self._found[shapes] = Function(part, machine, entry, run, outputs, into, weights)
         return self._found[shapes]
 
-    def _forget_dropped(self) -> None:
-        """Let go of what the library has no more."""
+    def refresh(self) -> None:
+        """Let go of what the library has forgotten."""
+        if self.forgotten == self._library.forgotten:
+            return
+        self.forgotten = self._library.forgotten
         parts = self._library.parts
         dropped = {machine for part, machine in self._machines if part not in parts}
         if dropped:

@@ -12,8 +12,7 @@ holds is said in :mod:`.staleness`.
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -41,8 +40,9 @@ from tvm_neocpu.tuning.database.best_records import (
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.lines.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.lines.staleness import is_current
-from tvm_neocpu.tuning.database.log import PathLike, TuningLogWarning
+from tvm_neocpu.tuning.database.log import PathLike
 from tvm_neocpu.tuning.database.log_protocol import Log
+from tvm_neocpu.tuning.database.warner import Warner
 
 _APPLIED: ContextVar[tuple[Log, ...]] = ContextVar("applied_logs", default=())
 
@@ -61,8 +61,7 @@ class History:
     logs: tuple[Log, ...] = ()
     applied: tuple[Log, ...] = ()
     features: str = ""
-    _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    _kept: list[list[str]] = field(default_factory=list, init=False, repr=False, compare=False)
+    warn: Warner = field(default_factory=Warner, init=False, repr=False, compare=False)
 
     def plan(self, graph: ConvGraph) -> Plan | None:
         """The plan logged for exactly this graph, CPU and thread count.
@@ -98,11 +97,11 @@ class History:
         if held is not None:
             plan, log, passed = held
             if passed:
-                self._warn(unused_logs.only_records(passed, log))
+                self.warn(unused_logs.only_records(passed, log))
             return plan
         # An applied log with records and no plan asks for a search: no plan of others is missed.
         if needed and stale and not passed:
-            self._warn(unused_logs.other_networks(stale, graph.hash))
+            self.warn(unused_logs.other_networks(stale, graph.hash))
         return None
 
     def planned_threads(self, graph: ConvGraph) -> tuple[int, ...]:
@@ -176,7 +175,7 @@ class History:
         """The records of this CPU and thread count; warns once of logs with other CPUs' records."""
         for log in self.logs:
             if unused_logs.foreign_cpus(log, self.cpu):
-                self._warn(unused_logs.other_cpus(log, self.cpu))
+                self.warn(unused_logs.other_cpus(log, self.cpu))
         return BestRecords.of_sources(self.logs, self.cpu, self.threads, self.features)
 
     @cached_property
@@ -223,9 +222,9 @@ class History:
         useless = [log for log in self.applied if not unused_logs.foreign_cpus(log, self.cpu)]
         old = [log for log in useless if self._has_hints(log, workloads)]
         if old:
-            self._warn(unused_logs.only_stale(old, self.cpu))
+            self.warn(unused_logs.only_stale(old, self.cpu))
         elif useless:
-            self._warn(unused_logs.nothing(useless, self.cpu, self.threads))
+            self.warn(unused_logs.nothing(useless, self.cpu, self.threads))
 
     def _has_hints(self, log: Log, workloads: Iterable[Workload]) -> bool:
         """Whether the log has stale records of the workloads that could be of this machine."""
@@ -234,29 +233,6 @@ class History:
             for workload in workloads
             for record in log.of(workload)
         )
-
-    @contextmanager
-    def keeping_warnings(self) -> Iterator[Callable[[], None]]:
-        """What it would warn of inside is told by the function given, if that is called."""
-        texts: list[str] = []
-
-        def tell() -> None:
-            for text in texts:
-                self._warn(text)
-
-        self._kept.append(texts)
-        try:
-            yield tell
-        finally:
-            self._kept.pop()
-
-    def _warn(self, text: str) -> None:
-        """Warn once for each text: a build asks a history several times."""
-        if self._kept:
-            self._kept[-1].append(text)
-        elif text not in self._warned:
-            self._warned.add(text)
-            warnings.warn(text, TuningLogWarning, stacklevel=5)
 
 
 @contextmanager

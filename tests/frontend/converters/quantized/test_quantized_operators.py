@@ -132,6 +132,14 @@ def test_ties_are_rounded_behind_the_zero_point(node: str, zero: int, dtype: str
     np.testing.assert_array_equal(ours(model, data)[0], peers(model, data)[0])
 
 
+def test_a_zero_point_of_another_shape_is_one_line() -> None:
+    model = model_of(NODES["sum"], "uint8")
+    (zero,) = (each for each in model.graph.initializer if each.name == "zy")
+    zero.CopyFrom(onnx.numpy_helper.from_array(np.array([3, 5], "uint8"), "zy"))
+    with pytest.raises(UnsupportedOperatorError, match=r"a zero point \[2\] with a scale"):
+        relay.frontend.from_onnx(model)
+
+
 @pytest.mark.parametrize("node", [f"QLinearConcat ({Y}, {X})", f"QLinearSoftmax ({X}, {Y})"])
 def test_an_attribute_that_is_missing(node: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"attribute (axis|opset) is missing"):

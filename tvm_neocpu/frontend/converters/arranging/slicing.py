@@ -1,4 +1,4 @@
-"""Slice and Split where TVM's importer fails: old opsets, empty results, uneven parts."""
+"""Slice, Split, SplitToSequence where TVM's importer fails: old opsets, empty or uneven parts."""
 
 from __future__ import annotations
 
@@ -57,49 +57,52 @@ def slice_(node: Node) -> relax.Expr:
 
 def split(node: Node) -> relax.Expr:
     """Parts of equal length, the last one shorter, or of given lengths, some perhaps 0."""
-    axis = int(node.attributes.get("axis", 0))
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    extent, axis = node.extent(axis), axis % node.rank
-    lengths = _lengths(node, extent)
-    ends = np.cumsum(lengths).tolist()
-    if ends[-1] != extent or min(lengths) < 0:
-        raise UnsupportedOperatorError(f"parts {lengths} of an axis of {extent}")
+    axis, extent = _axis(node)
+    lengths = _checked(_lengths(node, extent), extent)
     if len(lengths) == 1:
         return node.data
     if min(lengths) > 0:
-        return relax.op.split(node.data, ends[:-1], axis)
-    return relax.Tuple(
-        [_part(node, axis, end - length, end) for length, end in zip(lengths, ends, strict=True)]
-    )
+        return relax.op.split(node.data, np.cumsum(lengths[:-1]).tolist(), axis)
+    return relax.Tuple(_parts(node, axis, lengths))
 
 
 def split_to_sequence(node: Node) -> relax.Expr:
-    """Pieces of ``split`` elements or of these lengths, or of one whose axis may go.
+    """Pieces of so many elements as ``split`` says, or of the lengths that it lists.
 
-    ONNX's text has ``keepdims`` without ``split`` alone.
+    Without ``split`` each piece has one element, and with ``keepdims`` 0 it has no such axis.
     """
-    axis = int(node.attributes.get("axis", 0))
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    extent, axis = node.extent(axis), axis % node.rank
+    axis, extent = _axis(node)
     given = node.constant(1) if node.input(1) is not None else None
     if given is not None and given.ndim:
-        lengths = [int(length) for length in given]
+        lengths = [int(length) for length in given.ravel()]
     else:
         piece = 1 if given is None else int(given.item())
         if piece < 1:
             raise UnsupportedOperatorError(f"pieces of {piece} elements")
         lengths = [min(piece, extent - begin) for begin in range(0, extent, piece)]
-    if sum(lengths) != extent or min(lengths, default=1) < 0:
-        raise UnsupportedOperatorError(f"parts {lengths} of an axis of {extent}")
-    ends = np.cumsum(lengths).tolist()
-    pieces = [
-        _part(node, axis, end - length, end) for length, end in zip(lengths, ends, strict=True)
-    ]
+    pieces = _parts(node, axis, _checked(lengths, extent))
     if given is None and not node.attributes["keepdims"]:
         pieces = [node.emit(relax.op.squeeze(piece, [axis])) for piece in pieces]
     return relax.Tuple(pieces)
+
+
+def _axis(node: Node) -> tuple[int, int]:
+    """The attribute, counted from the front, and the extent there."""
+    axis = int(node.attributes.get("axis", 0))
+    if not -node.rank <= axis < node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
+    return axis % node.rank, node.extent(axis)
+
+
+def _checked(lengths: list[int], extent: int) -> list[int]:
+    if sum(lengths) != extent or min(lengths, default=0) < 0:
+        raise UnsupportedOperatorError(f"parts {lengths} of an axis of {extent}")
+    return lengths
+
+
+def _parts(node: Node, axis: int, lengths: Sequence[int]) -> list[relax.Expr]:
+    ends = np.cumsum(lengths, dtype="int64").tolist()
+    return [_part(node, axis, end - length, end) for length, end in zip(lengths, ends, strict=True)]
 
 
 def _lengths(node: Node, extent: int) -> list[int]:

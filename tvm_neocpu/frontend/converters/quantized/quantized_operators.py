@@ -164,10 +164,10 @@ def _dequantized(
 def _coded_beside_zero(node: Node, value: relax.Var, scale_at: int) -> relax.Expr:
     """The value quantised where ONNX Runtime adds the zero point before it rounds half to even.
 
-    round(x / scale + 7)  ==  round((x + scale) / scale) + 6
+    round(x / scale + 7)  ==  round((x + scale) / scale) + 6    in exact numbers
     """
     scale, zero = (node.known(place) for place in (scale_at, scale_at + 1))
-    if scale is None or zero is None or zero.item() % 2 == 0:
+    if scale is None or zero is None or (scale.size, zero.size) != (1, 1) or zero.item() % 2 == 0:
         return _coded(node, value, scale_at)
     shifted = node.emit(relax.op.add(value, relax.const(scale.item(), _FLOAT)))
     even = relax.const(np.asarray(zero - 1, zero.dtype))

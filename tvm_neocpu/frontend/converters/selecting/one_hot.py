@@ -8,13 +8,14 @@ from tvm import relax, te, tirx
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.run_time_extent import length_from
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
-# A run asks for no more.
+# A run that asks for more fails.
 _MOST_CLASSES = 2**30
 
 
 def one_hot(node: Node) -> relax.Expr:
-    """Indices ``(d0, ...)`` -> ``(d0, .., depth, ..)``; ``depth`` may be a run's.
+    """Indices ``(d0, ...)`` -> ``(d0, .., depth, ..)``; ``depth`` may be a run's, and 0 then.
 
     A negative index counts from the end. One outside ``[-depth, depth)`` has no element on.
     """
@@ -38,6 +39,10 @@ def one_hot(node: Node) -> relax.Expr:
 
 
 def _of_run_time_depth(node: Node, indices: relax.Var, axis: int) -> relax.Expr:
+    if static_shape_of(node.required(1).ty) not in ((), (1,)):
+        raise UnsupportedOperatorError("depth must be one number")
+    if static_shape_of(node.required(2).ty) != (2,):
+        raise UnsupportedOperatorError("values must be two: off and on")
     extent = length_from(node, node.required(1), "depth", _MOST_CLASSES)
 
     def compute(indices: te.Tensor, values: te.Tensor) -> te.Tensor:
