@@ -81,7 +81,7 @@ def calibrated(cpu: Cpu, environment: Mapping[str, str] = os.environ) -> Cpu:
 def load(path: Path) -> dict[str, Calibration]:
     """A file's calibrations by CPU name. Raises CalibrationError, FileNotFoundError."""
     try:
-        if path.exists() and not path.is_file():  # a device may have no end
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
             raise CalibrationError("it is no file at all")
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

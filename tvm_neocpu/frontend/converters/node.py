@@ -206,6 +206,7 @@ def _refuse_unknown(names: set[str], owner: str) -> None:
 _FIRST_OPSET: Mapping[str, int] = {
     "DequantizeLinear": 13,
     "DynamicQuantizeLinear": 11,
+    "Gelu": 20,
     "GridSample": 16,
     "LayerNormalization": 17,
     "QuantizeLinear": 13,
