@@ -19,7 +19,7 @@ from tvm_neocpu.commands.shared.precision import add_precision_options, in_preci
 from tvm_neocpu.core.accuracy.precision import FP32
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.messages.plural import plural
-from tvm_neocpu.exporting.write_module import INSIDE, SEPARATE, check_place
+from tvm_neocpu.exporting.write_module import INSIDE, SEPARATE, check_place, weights_beside
 from tvm_neocpu.runtime.files.linker import c_compiler
 from tvm_neocpu.runtime.files.module_file import SUFFIXES
 
@@ -40,8 +40,8 @@ def _compile(argv: list[str]) -> int:
         )
     name, model = cli.load_network(options.models[0])
     path = options.output or Path(f"{name}{'.so' if c_compiler() else '.tar'}")
-    beside = path.with_suffix(".weights") if options.weights == SEPARATE else None
-    disk.check_apart(options.onnx, None if only_onnx else path, beside, options.json)
+    written = () if only_onnx else (path, weights_beside(path, options.weights))
+    disk.check_apart(options.onnx, *written, options.json)
     if options.onnx is not None:
         disk.write_model(options.onnx, model)
         print(f"{name} -> {options.onnx}")
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--weights",
         choices=(INSIDE, SEPARATE),
-        default="inside",
+        default=INSIDE,
         help="separate: in a file of their own beside a .so, which must stay there",
     )
     parser.add_argument(

@@ -31,9 +31,7 @@ def _explain(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    disk.check_apart(options.json, options.html)
-    for path in (options.json, options.html):
-        disk.check_writable(path)
+    disk.check_reports(options.json, options.html)
     cli.take_threads(options, flags)
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])

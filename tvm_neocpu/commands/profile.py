@@ -67,9 +67,7 @@ def _profile(argv: list[str]) -> int:
     target = parse_target(text)
     if not target.runs_here:
         raise TargetError(f"cannot run code for {target.cpu.name} here: {target.why_not_here}")
-    disk.check_apart(options.json, options.html, options.trace)
-    for path in (options.json, options.html, options.trace):
-        disk.check_writable(path)
+    disk.check_reports(options.json, options.html, options.trace)
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
     model, _ = in_precision(name, model, shapes, options, flags)

@@ -33,9 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schedule(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
-    disk.check_apart(options.json, options.html)
-    disk.check_writable(options.json)
-    disk.check_writable(options.html)
+    disk.check_reports(options.json, options.html)
     name, model = _network(options.model)
     found = experiment(name, model, options.machine, cli.parse_shapes(options.shape))
     table.show(found, cli.console(140))

@@ -25,7 +25,7 @@ def made_ahead(weights: Iterable[memoryview], sizes: Sequence[int]) -> Iterator[
         ahead: Future[memoryview] | None = None
         for place in range(len(sizes)):
             weight = (ahead or begun()).result()
-            is_small = sizes[place + 1 : place + 2] and sizes[place + 1] <= MOST_BYTES
+            is_small = any(size <= MOST_BYTES for size in sizes[place + 1 : place + 2])
             ahead = begun() if is_small else None
             yield weight
             del weight

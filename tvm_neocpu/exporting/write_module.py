@@ -46,6 +46,11 @@ INSIDE, SEPARATE = "inside", "separate"
 _SYSTEMS = {".dylib": "darwin", ".dll": "win32"}
 
 
+def weights_beside(path: Path, weights: str) -> Path | None:
+    """The file of a library's weights; ``None`` where they are inside."""
+    return path.with_suffix(".weights") if weights == SEPARATE else None
+
+
 def attach_info(module: tvm.runtime.Module, info: ModuleInfo) -> None:
     """Put the description into a module, once, so that every export carries it."""
     if info_part(module) is None:
@@ -108,8 +113,7 @@ def export_module(
                 with silent_stderr():
                     whole.export_library(str(draft), fcompile=fcompile, **options)
             if apart is not None:
-                beside = path.with_suffix(".weights") if weights == SEPARATE else None
-                apart.append_to(draft, info, beside, transforms or {})
+                apart.append_to(draft, info, weights_beside(path, weights), transforms or {})
             elif path.suffix != ".tar":
                 _append_checksum(draft, info)
     except (OSError, RuntimeError) as error:

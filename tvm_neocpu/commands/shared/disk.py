@@ -15,13 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import LogError, NeoCpuError
+from tvm_neocpu.tuning.database.folders.file_lines import HEAD
 
 if TYPE_CHECKING:
     import onnx
 
-# Bytes at a file's start that say whether it is a text or a log, of which a head of comments may
-# come first; and what no text has.
-_HEAD = 1 << 16
+# What no text has.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 
 
@@ -60,6 +59,13 @@ def check_writable(path: Path | None, is_report: bool = True) -> None:
         check_replaceable(path.resolve() if path.is_symlink() else path)
 
 
+def check_reports(*paths: Path | None) -> None:
+    """:func:`check_writable` and :func:`check_apart` for all reports of a command."""
+    check_apart(*paths)
+    for path in paths:
+        check_writable(path)
+
+
 def check_apart(*paths: Path | None) -> None:
     """Test that no two of what a command writes are one file. Raises NeoCpuError."""
     places: set[Path] = set()
@@ -76,7 +82,7 @@ def _check_is_no_other_file(path: Path) -> None:
         if not path.is_file():
             return
         with path.open("rb") as file:
-            head = file.read(_HEAD)
+            head = file.read(HEAD)
     if _CONTROL.search(head) or any(line.startswith(b'{"input"') for line in head.splitlines()):
         raise NeoCpuError(f"{path} is no report: name another file")
 

@@ -86,6 +86,12 @@ class Node:
             raise UnsupportedOperatorError("the rank of its input is not known at import")
         return rank
 
+    def from_front(self, axis: int) -> int:
+        """An axis of the first input. Raises UnsupportedOperatorError for one that it has not."""
+        if not -self.rank <= axis < self.rank:
+            raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {self.rank}")
+        return axis % self.rank
+
     def constant(self, place: int) -> Array | None:
         """The values of an input; ``None`` where it is omitted or has no element.
 

@@ -123,10 +123,7 @@ def cumulative(node: Node) -> relax.Expr:
     given = node.constant(1)
     if given is None or given.size != 1:
         raise UnsupportedOperatorError("axis must be one number")
-    axis = int(given.item())
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    axis %= node.rank
+    axis = node.from_front(int(given.item()))
     is_sum, backwards = node.op_type == "CumSum", bool(node.attributes["reverse"])
     is_exclusive = bool(node.attributes["exclusive"])
     if node.dtype in _TOTALS and is_across(node, axis):

@@ -88,10 +88,8 @@ def split_to_sequence(node: Node) -> relax.Expr:
 
 def _axis(node: Node) -> tuple[int, int]:
     """The attribute, counted from the front, and the extent there."""
-    axis = int(node.attributes.get("axis", 0))
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    return axis % node.rank, node.extent(axis)
+    axis = node.from_front(int(node.attributes.get("axis", 0)))
+    return axis, node.extent(axis)
 
 
 def _checked(lengths: list[int], extent: int) -> list[int]:

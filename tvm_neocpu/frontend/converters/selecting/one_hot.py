@@ -24,12 +24,9 @@ def one_hot(node: Node) -> relax.Expr:
         raise UnsupportedOperatorError(f"axis {axis} is outside a result of rank {node.rank + 1}")
     axis %= node.rank + 1
     indices = node.emit(relax.op.astype(node.data, "int64"))
-    try:
-        depth = _depth(node)
-    except UnsupportedOperatorError:
-        if node.known(1) is not None:
-            raise
+    if node.known(1) is None:
         return _of_run_time_depth(node, indices, axis)
+    depth = _depth(node)
     is_negative = node.emit(relax.op.less(indices, relax.const(0, "int64")))
     from_end = node.emit(relax.op.add(indices, relax.const(depth, "int64")))
     indices = node.emit(relax.op.where(is_negative, from_end, indices))

@@ -50,7 +50,7 @@ def scatter_elements(node: Node) -> relax.Expr:
     """Data with ``data[.., indices[i], ..]``, along ``axis``, merged with ``updates[i]``."""
     merge = _merge(node)
     indices, updates = node.required(1), node.required(2)
-    axis = _checked_axis(node)
+    axis = node.from_front(int(node.attributes["axis"]))
     data_shape, shape = extents_of(node.data), extents_of(indices)
     if len(shape) != len(data_shape):
         raise UnsupportedOperatorError("the ranks of its data and indices differ")
@@ -114,13 +114,6 @@ def _merge(node: Node) -> Merge:
     if reduction not in merges:
         raise UnsupportedOperatorError(f"reduction {reduction}")
     return merges[reduction]
-
-
-def _checked_axis(node: Node) -> int:
-    axis = int(node.attributes["axis"])
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    return axis % node.rank
 
 
 def _inside(place: tirx.Expr, extent: Extent) -> tirx.Expr:

@@ -27,7 +27,7 @@ def top_k(node: Node) -> relax.Expr:
 
     ``sorted`` 0 leaves the order open; they are sorted all the same. ``k`` may be a run's.
     """
-    axis = _axis(node)
+    axis = node.from_front(int(node.attributes["axis"]))
     largest = bool(node.attributes.get("largest", 1))
     k = node.attributes.get("k")
     if k is None:
@@ -91,7 +91,7 @@ def arg_extremum(node: Node) -> relax.Expr:
     is it proven that the images of an open batch stay apart.
     """
     is_largest = node.op_type == "ArgMax"
-    axis = _axis(node)
+    axis = node.from_front(int(node.attributes["axis"]))
     keeps = bool(node.attributes.get("keepdims", 1))
     takes_last = bool(node.attributes.get("select_last_index", 0))
     shape = static_shape_of(node.data.ty)
@@ -109,7 +109,7 @@ def hardmax(node: Node) -> relax.Expr:
 
     Before opset 13 all axes from ``axis`` on are one.
     """
-    axis, data, shape = _axis(node), node.data, None
+    axis, data, shape = node.from_front(int(node.attributes["axis"])), node.data, None
     if node.opset < 13:
         shape = [node.extent(each) for each in range(node.rank)]
         rows, depth = math.prod(shape[:axis]), math.prod(shape[axis:])
@@ -120,14 +120,6 @@ def hardmax(node: Node) -> relax.Expr:
     is_largest = is_at(node, node.emit(_from_first(place)), depth, axis)
     hard = relax.op.astype(is_largest, node.dtype)
     return hard if shape is None else relax.op.reshape(node.emit(hard), shape)
-
-
-def _axis(node: Node) -> int:
-    """From the front. Raises UnsupportedOperatorError for one that the data have not."""
-    axis = int(node.attributes["axis"])
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
-    return axis % node.rank
 
 
 def _from_first(place: relax.Expr) -> relax.Expr:

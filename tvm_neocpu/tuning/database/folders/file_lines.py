@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 # Bytes at the start of a file that say whether it is a log; a head of comments may come first.
-_HEAD = 1 << 16
+HEAD = 1 << 16
 
 
 def is_other_file(handle: int) -> bool:
@@ -20,7 +20,7 @@ def is_other_file(handle: int) -> bool:
     A log has a line that begins a JSON object on one line, if only a torn one; or nothing but
     comments yet. A lone ``{`` is what a writer left that died at once.
     """
-    lines = [line.strip() for line in os.pread(handle, _HEAD, 0).splitlines()]
+    lines = [line.strip() for line in os.pread(handle, HEAD, 0).splitlines()]
     said = [line for line in lines if line and not line.startswith(b"#")]
     return said not in ([], [b"{"]) and not any(line.startswith(b'{"') for line in said)
 
@@ -28,8 +28,8 @@ def is_other_file(handle: int) -> bool:
 def end_lines(handle: int) -> list[bytes]:
     """Lines at the start of a file and at its end, cut off where they are long."""
     size = os.fstat(handle).st_size
-    last = os.pread(handle, _HEAD, max(0, size - _HEAD))
-    return [*os.pread(handle, _HEAD, 0).splitlines(), *last.splitlines()]
+    last = os.pread(handle, HEAD, max(0, size - HEAD))
+    return [*os.pread(handle, HEAD, 0).splitlines(), *last.splitlines()]
 
 
 def append_lines(handle: int, data: bytes) -> None:
