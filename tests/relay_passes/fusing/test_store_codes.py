@@ -10,6 +10,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of
+from tvm_neocpu.relay_passes.operators.new.quantize import whole_between
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]
@@ -63,6 +64,19 @@ def test_of_three_layers_two_are(last: int) -> None:
         return quantized(emit, emit(op.add(emit(op.add(*values)), final)))
 
     assert stored(build) == ["uint8", "uint8", "uint8"]
+
+
+def test_codes_that_were_rounded_as_integers() -> None:
+    """As a sum of integers is quantised: between bounds that are whole numbers."""
+
+    def coded(emit: Emit, x: relax.Expr) -> relax.Var:
+        return emit(op.astype(emit(whole_between(x, 0, 255, 0)), "uint8"))
+
+    def build(emit: Emit, x: relax.Var) -> relax.Expr:
+        left, right = (dequantized(emit, coded(emit, layer(emit, x))) for _ in range(2))
+        return coded(emit, emit(op.add(left, right)))
+
+    assert stored(build) == ["uint8", "uint8"]
 
 
 def test_codes_that_nothing_else_meets_stay_inside() -> None:

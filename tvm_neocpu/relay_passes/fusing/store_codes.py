@@ -24,7 +24,7 @@ from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
 # relax.OpPatternKind: elementwise and broadcasting functions have no higher one.
 BROADCAST = 1
-CODES, FLOATS = "uint8", "float32"
+CODES = "uint8"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _codes_to_store(mod: tvm.IRModule, function: relax.Function) -> set[relax.Va
         first = min(met, key=lambda chain: chain.layer)
         found |= {chain.codes for chain in met if chain is not first and chain.codes is not None}
         chains[binding.var] = first
-        if dtype_of(binding.var) == CODES and any(dtype_of(arg) == FLOATS for arg in arguments):
+        if dtype_of(binding.var) == CODES:
             chains[binding.var] = _Chain(first.layer, binding.var)
     return found
 
