@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tvm.target import Target
 
 from tvm_neocpu.core.machine.cache_sizes import cache_sizes
-from tvm_neocpu.core.machine.cpu import Cpu, feature_hash, isa_of
+from tvm_neocpu.core.machine.cpu import Cpu, feature_hash, isa_of, packs_of
 from tvm_neocpu.core.machine.dot import dots_of
 from tvm_neocpu.core.machine.half import halves_of
 from tvm_neocpu.core.machine.look_up import look_up_of
@@ -71,6 +71,7 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
         halves=halves_of(features),
         matrix=matrix_unit_of(features) if "linux" in triple else None,
         look_up=look_up_of(features),
+        packs=packs_of(features),
     )
     cpu = with_family(cpu)
     if not missing:

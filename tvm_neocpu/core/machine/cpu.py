@@ -131,7 +131,7 @@ class Cpu:
     registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
     spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
     widens to fp32. ``matrix``: its unit for products of whole tiles. ``look_up``: what finds bytes
-    in a table.
+    in a table. ``packs``: bits of the registers that it packs into bytes, 0 where LLVM is to.
     """
 
     name: str
@@ -158,6 +158,7 @@ class Cpu:
     halves: tuple[str, ...] = HALVES
     matrix: MatrixUnit | None = None
     look_up: LookUp | None = None
+    packs: int = 0
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers that tiles may take, as they are for elements of one type."""
@@ -249,3 +250,10 @@ def isa_of(features: frozenset[str]) -> Isa:
     if "neon" in features:
         return NEON
     return SSE
+
+
+def packs_of(features: frozenset[str]) -> int:
+    """The bits of registers that instructions pack into bytes, among LLVM's feature names."""
+    if "avx512bw" in features:
+        return AVX512.vector_bits
+    return AVX2.vector_bits if "avx2" in features else 0

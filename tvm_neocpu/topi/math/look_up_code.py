@@ -13,6 +13,7 @@ from functools import cache
 from types import MappingProxyType
 
 from tvm_neocpu.core.machine.look_up import ENTRIES, LookUp
+from tvm_neocpu.topi.math.llvm_text import cut, function, joined, mask
 
 # Codes that functions look up at once, the most first.
 LANES = (64, 48, 32, 24, 16, 8, 4)
@@ -28,42 +29,28 @@ def name_of(lanes: int) -> str:
 def llvm_code(by: LookUp) -> str:
     """All functions; ``(ptr %table, <lanes x i8> %code)``, the result has the code's type."""
     declared, steps = _BY_NAME[by.name]()
-    at_once = _function(_AT_ONCE, by.width, steps)
+    found = f"ret <{by.width} x i8> %found"
+    at_once = _function(_AT_ONCE, by.width, (*steps, found))
     return "\n".join(
         (*declared, at_once, *(_of_lanes(lanes, by.width) for lanes in LANES), "!0 = !{}")
     )
 
 
-def _function(name: str, lanes: int, steps: Iterable[str]) -> str:
-    """The last step defines %found."""
-    kind = f"<{lanes} x i8>"
-    head = f"define {kind} @{name}(ptr %table, {kind} %code) alwaysinline {{"
-    return "\n  ".join((head, *steps, f"ret {kind} %found")) + "\n}"
-
-
 def _of_lanes(lanes: int, width: int) -> str:
     """In parts of ``width`` codes, the last one filled up."""
-    steps, before = [], "poison"
-    for at in range(0, lanes, width):
-        inside = min(width, lanes - at)
-        behind = [None] * (lanes - at - inside)
-        taken = _mask([*range(at, at + inside), *[None] * (width - inside)])
-        placed = _mask([*[None] * at, *range(inside), *behind])
-        kept = _mask([*range(at), *range(lanes + at, lanes + at + inside), *behind])
-        after = "%found" if at + inside == lanes else f"%r{at}"
+    steps, parts, kind = [], range(0, lanes, width), f"<{width} x i8>"
+    for at in parts:
         steps += [
-            f"%c{at} = shufflevector <{lanes} x i8> %code, <{lanes} x i8> poison, {taken}",
-            f"%f{at} = call <{width} x i8> @{_AT_ONCE}(ptr %table, <{width} x i8> %c{at})",
-            f"%p{at} = shufflevector <{width} x i8> %f{at}, <{width} x i8> poison, {placed}",
-            f"{after} = shufflevector <{lanes} x i8> {before}, <{lanes} x i8> %p{at}, {kept}",
+            cut("%code", "i8", lanes, at, width, f"%c{at}"),
+            f"%f{at} = call {kind} @{_AT_ONCE}(ptr %table, {kind} %c{at})",
         ]
-        before = after
+    steps += joined([f"%f{at}" for at in parts], "i8", lanes, width)
     return _function(name_of(lanes), lanes, steps)
 
 
-def _mask(places: Iterable[int | None]) -> str:
-    picks = ["i32 poison" if place is None else f"i32 {place}" for place in places]
-    return f"<{len(picks)} x i32> <{', '.join(picks)}>"
+def _function(name: str, lanes: int, steps: Iterable[str]) -> str:
+    kind = f"<{lanes} x i8>"
+    return function(kind, name, f"ptr %table, {kind} %code", steps)
 
 
 def _loaded(kind: str, size: int) -> list[str]:
@@ -120,7 +107,7 @@ def _vpermi2w() -> Text:
 def _vpshufb() -> Text:
     """16 tables of 16 by the lower half of a code; each bit of the upper half halves them."""
     kind, words, intrinsic = "<32 x i8>", "<16 x i16>", "@llvm.x86.avx2.pshuf.b"
-    twice = _mask([*range(16), *range(16)])
+    twice = mask([*range(16), *range(16)])
     steps = [
         *_loaded("<16 x i8>", 16),
         f"%place = and {kind} %code, splat (i8 15)",

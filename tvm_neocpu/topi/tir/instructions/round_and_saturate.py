@@ -3,10 +3,11 @@
     uint8(min(max(round(t) + z, 0), 255))
     ->  uint8(clip(int16(clip(lrint(min(t, 2^14)), -2^15, 2^15 - 1)) + z, 0, 255))
 
-The first form rounds, adds, compares and converts in fp32, element type by element type. LLVM has
-one instruction for a rounding conversion (vcvtps2dq) and for each clip with its narrowing
-(vpackssdw, vpackuswb). Both forms round half to even, and agree for every number; x86 converts what
-is below the range of int32, minus infinity too, to its least, which saturates as it should.
+The first form rounds, adds, compares and converts in fp32, element type by element type. CPUs have
+one instruction for a rounding conversion (vcvtps2dq), and packs that clip as they narrow: LLVM
+makes them of each clip, those of x86 are ours (:mod:`...math.saturating_packs`). Both forms round
+half to even, and agree for every number; x86 converts what is below the range of int32, minus
+infinity too, to its least, which saturates as it should.
 
 What :func:`tvm_neocpu.topi.math.vector_math.nearest` rounds behind its clip is of this form too.
 
@@ -26,15 +27,16 @@ from tvm import tirx
 from tvm.ir import Expr
 
 from tvm_neocpu.core.machine.cpu import Cpu
+from tvm_neocpu.topi.math.saturating_packs import Codes, llvm_code, packed
 from tvm_neocpu.topi.math.vector_math import ROUND
 from tvm_neocpu.topi.tir.loops.affine import contains, is_call, names_values
+from tvm_neocpu.topi.tir.loops.rewrite_loops import with_code
 
 # Both round half to even.
 ROUNDS = ("tirx.round", "tirx.nearbyint")
 # Bounds of the types that are narrowed to.
 BOUNDS = {"uint8": (0, 255), "int8": (-128, 127)}
 MAX_ZERO = 255
-HALF = (-(2**15), 2**15 - 1)
 # Larger numbers saturate, whatever zero point is added; beyond 2^31 they do not convert.
 TOO_LARGE = float(2**14)
 
@@ -42,22 +44,33 @@ TOO_LARGE = float(2**14)
 def round_and_saturate(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with every such cast rewritten; before TVM vectorises."""
 
+    used: set[Codes] = set()
+
+    def narrowed(whole: Expr, codes: Codes) -> Expr:
+        if not cpu.packs:
+            return codes.of(whole)
+        used.add(codes)
+        return packed(whole, codes, cpu.packs)
+
     def rewritten(cast: tirx.Cast) -> Expr:
         dtype = str(cast.ty.dtype)
         if _is_conversion(cast):
             return _converted(cast.value.args[0])
         whole = _found_whole(cast.value, dtype) if dtype in BOUNDS else None
         if whole is not None:
-            return _narrowed(*whole, dtype)
+            return narrowed(*whole)
         found = _found(cast.value, dtype) if dtype in BOUNDS else None
         # TVM does not vectorise a call of bound expressions.
         if found is None or names_values(found[0]):
             return cast
-        return _packed(*found, dtype)
+        return narrowed(_converted(found[0]), Codes(dtype, *BOUNDS[dtype], found[1]))
 
     if not _rounds(func):
         return func
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Cast, rewritten)))
+    func = func.with_body(tvm_ffi.structural_map(func.body, (tirx.Cast, rewritten)))
+    for codes in sorted(used, key=lambda codes: codes.name):
+        func = with_code(func, llvm_code(codes, cpu.packs))
+    return func
 
 
 def _is_conversion(cast: tirx.Cast) -> bool:
@@ -68,8 +81,8 @@ def _is_conversion(cast: tirx.Cast) -> bool:
     return str(value.ty.dtype) == "float32" and not names_values(value.args[0])
 
 
-def _found_whole(value: Any, dtype: str) -> tuple[Expr, int, int, int] | None:
-    """(lrint(t), a, b, z) of clip(lrint(t), a, b) + z, whose numbers a cast to the type keeps.
+def _found_whole(value: Any, dtype: str) -> tuple[Expr, Codes] | None:
+    """lrint(t), and the codes of clip(lrint(t), a, b) + z, whose numbers a cast to the type keeps.
 
     A cast of others would keep their low bits, where packs saturate.
     """
@@ -82,15 +95,7 @@ def _found_whole(value: Any, dtype: str) -> tuple[Expr, int, int, int] | None:
     low, high = (int(bound) for bound in clipped[1:])
     least, most = BOUNDS[dtype]
     fits = zero in range(MAX_ZERO + 1) and least <= low + zero <= high + zero <= most
-    return (clipped[0], low, high, zero) if fits else None
-
-
-def _narrowed(whole: Expr, low: int, high: int, zero: int, dtype: str) -> Expr:
-    half = _clip(whole, HALF, "int32").astype("int16")
-    if zero:  # What is as large as 16 bits hold stays so.
-        shift = tirx.const(zero, "int16")
-        half = tirx.call_llvm_pure_intrin("int16", "llvm.sadd.sat", half, shift)
-    return _clip(half, (low + zero, high + zero), "int16").astype(dtype)
+    return (clipped[0], Codes(dtype, low + zero, high + zero, zero)) if fits else None
 
 
 def _found(value: Any, dtype: str) -> tuple[Expr, int] | None:
@@ -169,20 +174,9 @@ def _rounded(value: Expr) -> tuple[Expr, int] | None:
     return None
 
 
-def _packed(value: Expr, zero: int, dtype: str) -> Expr:
-    half = _clip(_converted(value), HALF, "int32").astype("int16")
-    shifted = half + tirx.const(zero, "int16") if zero else half
-    return _clip(shifted, BOUNDS[dtype], "int16").astype(dtype)
-
-
 def _converted(value: Expr) -> Expr:
     """The nearest int32, half to even."""
     return tirx.call_llvm_pure_intrin("int32", "llvm.lrint", value)
-
-
-def _clip(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
-    low, high = (tirx.const(bound, dtype) for bound in bounds)
-    return tirx.Max(tirx.Min(value, high), low)
 
 
 def _rounds(func: tirx.PrimFunc) -> bool:
