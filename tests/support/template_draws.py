@@ -179,7 +179,18 @@ def images(filters: st.SearchStrategy[int]) -> st.SearchStrategy[ConvWorkload]:
 
 
 IMAGES = images(CHANNELS)
-TILED_IMAGES = images(st.sampled_from([16, 32, 48, 64, 80]))
+# Tiles take rows of one column, too.
+TILED_FILTERS = st.sampled_from([16, 32, 48, 64, 80])
+TILED_IMAGES = images(TILED_FILTERS) | st.builds(
+    quantised_conv,
+    st.integers(1, 2),
+    st.tuples(st.integers(1, 4), TILED_FILTERS),
+    st.tuples(st.integers(1, 24), st.integers(1, 24)),
+    st.just((1, 1)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.just((0, 0, 0, 0)) | st.tuples(*[st.integers(0, 2)] * 4),
+    st.sampled_from([0, 1, 130, 255]),
+)
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
 MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)

@@ -152,6 +152,9 @@ STEMS = [
     (convolution(U8S8, in_channels=3, kernel=(3, 3), stride=(2, 2), height=37, width=37), 2, 10),
     (convolution(U8S8, in_channels=1, kernel=(5, 4), stride=(1, 3), padding=(2, 0, 1, 2)), 1, 5),
     (convolution(U8S8, in_channels=4, kernel=(6, 6), stride=(2, 2), padding=(2, 2, 2, 2)), 1, 7),
+    # A row of one column, of which the copy leaves no pixel out.
+    (convolution(U8S8, in_channels=3, kernel=(1, 1), stride=(2, 2), height=28, width=28), 1, 14),
+    (convolution(U8S8, in_channels=4, kernel=(1, 1), stride=(1, 3), height=9, width=22), 2, 8),
 ]
 
 

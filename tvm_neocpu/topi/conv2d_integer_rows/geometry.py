@@ -42,6 +42,11 @@ class ImageRowsGeometry(IntegerGeometry):
         return False
 
     @property
+    def skips_pixels(self) -> bool:
+        """No: words are runs of the image as it is, of a 1x1 kernel, too."""
+        return False
+
+    @property
     def row_elements(self) -> int:
         """Elements of a kernel's row: its columns, and their channels."""
         return row_elements(self.conv)
