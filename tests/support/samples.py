@@ -27,6 +27,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of, operator_of
+from tvm_neocpu.topi.tir.functions.in_place import written_over
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -179,6 +180,20 @@ def check(
         wanted = np.clip(got, expected - reach, expected + reach)
     assert_close(got, wanted, TOLERANCE[workload.types.accumulator])
     assert got.dtype == expected.dtype
+    if execute is None:
+        for at in range(len(case.inputs), len(func.params) - 1):
+            check_over(scheduled, [*case.inputs, *extras], at, got)
+
+
+def check_over(func: tirx.PrimFunc, arrays: list[Array], at: int, expected: Array) -> None:
+    """What a scheduled function writes over one of its arguments is what it writes elsewhere."""
+    written = written_over(func, at)
+    if written is None:
+        return
+    result = tvm.runtime.tensor(arrays[at].copy())
+    others = [tvm.runtime.tensor(array) for place, array in enumerate(arrays) if place != at]
+    compiled(written)(*others, result)
+    np.testing.assert_array_equal(result.numpy(), expected)
 
 
 def noise_of(workload: Workload, config: Config) -> float:

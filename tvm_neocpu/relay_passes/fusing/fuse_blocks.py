@@ -94,32 +94,37 @@ class FuseBlocks:
 
 @dataclass(frozen=True)
 class _Told:
-    """Who is told of functions, and which parameters of layers' functions will be movable.
+    """Who is told of functions, and what PlanMemory will make of layers' parameters.
 
-    That is a guess: PlanMemory looks at groups, not at their layers.
+    That is a guess: it looks at groups, not at their layers.
     """
 
-    movable: Mapping[str, Sequence[int]]
+    found: AtOffsets
     ready: Callable[[tirx.PrimFunc], None]
 
     @classmethod
     def of(
         cls, mod: tvm.IRModule, at_offset: Collection[str], ready: Callable[[tirx.PrimFunc], None]
     ) -> _Told:
-        return cls(AtOffsets.of(mod, at_offset).movable, ready)
+        return cls(AtOffsets.of(mod, at_offset), ready)
 
     def tell(self, func: tirx.PrimFunc, chain: Sequence[LayerCall], block: FusedBlock) -> None:
         """Hand on a group's function; its parameters are the layers' operands, then outputs."""
         operands: list[bool] = []
         outputs: list[bool] = []
+        over: list[int] = []
         for at, (call, own) in enumerate(zip(chain, reads_of(chain), strict=True)):
-            movable = set(self.movable.get(call.name, ()))
+            movable = set(self.found.movable.get(call.name, ()))
             count = len(call.func.params) - 1
-            operands += [place in movable for place in range(count) if place != own]
+            places = [place for place in range(count) if place != own]
+            ending = self.found.over.get(call.name, ())
+            over = [len(operands) + n for n, place in enumerate(places) if place in ending]
+            operands += [place in movable for place in places]
             if at in block.taps or at == len(chain) - 1:
                 outputs.append(count in movable)
         moved = [at for at, is_movable in enumerate([*operands, *outputs]) if is_movable]
-        self.ready(with_memory_params(func, moved)[0] if takes_memory_params(func) else func)
+        fits = takes_memory_params(func)
+        self.ready(with_memory_params(func, moved, over).func if fits else func)
 
 
 class _Search:

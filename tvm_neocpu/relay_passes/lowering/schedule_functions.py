@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,7 +44,7 @@ class ScheduleFunctions:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         schedule = schedule_function if self.before is None else self.before.schedule
         # A guess: PlanMemory looks at scheduled functions, in another order of calls.
-        placed = {} if self.ready is None else AtOffsets.of(mod, self.at_offset).movable
+        guess = None if self.ready is None else AtOffsets.of(mod, self.at_offset)
         scheduled = mod.clone()
         functions = [
             (name, func) for name, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
@@ -56,8 +56,8 @@ class ScheduleFunctions:
                 else:
                     func = serial_where_small(schedule(func, self.cpu), self.cpu)
                 scheduled.update_func(name, func)
-            if self.ready is not None:
-                self.ready(_with_memory(func, placed.get(str(name.name_hint))))
+            if self.ready is not None and guess is not None:
+                self.ready(_with_memory(func, str(name.name_hint), guess))
         return scheduled
 
 
@@ -67,8 +67,8 @@ def _stages(func: tirx.PrimFunc) -> int:
     return len(body.block.alloc_buffers) if isinstance(body, SBlockRealize) else 0
 
 
-def _with_memory(func: tirx.PrimFunc, placed: Sequence[int] | None) -> tirx.PrimFunc:
-    """As PlanMemory rewrites it; a function that no arena's network calls (``None``) stays."""
-    if placed is None or not takes_memory_params(func):
+def _with_memory(func: tirx.PrimFunc, name: str, found: AtOffsets) -> tirx.PrimFunc:
+    """As PlanMemory rewrites it; a function that no arena's network calls stays."""
+    if name not in found.movable or not takes_memory_params(func):
         return func
-    return with_memory_params(func, placed)[0]
+    return with_memory_params(func, found.movable[name], found.over.get(name, ())).func

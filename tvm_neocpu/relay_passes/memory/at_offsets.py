@@ -16,10 +16,16 @@ from tvm.ir import Call, GenericConst, GlobalVar
 from tvm.relax import Function, Var, VarBinding
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
-from tvm_neocpu.relay_passes.memory.explicit import ALLOCATE, RESHAPE, with_allocations
+from tvm_neocpu.relay_passes.memory.explicit import (
+    ALLOCATE,
+    RESHAPE,
+    Bindings,
+    callee,
+    with_allocations,
+)
+from tvm_neocpu.relay_passes.memory.over_operands import over_operands
 from tvm_neocpu.topi.tir.functions.memory_params import are_constant, takes_memory_params
 
-Bindings = Sequence[VarBinding]
 # Whether the function of a name can take memory of the arena.
 Suits = Callable[[str], bool]
 
@@ -43,7 +49,8 @@ class AtOffsets:
     ``mod`` has explicit allocations in these. ``owners`` has, for each, the variables of tensors
     that the arena may hold, with the variables of their allocations. ``shifted`` has those that
     take tensors of their callers at an offset. ``movable`` are the functions called with any of
-    these tensors, and the numbers of the parameters that get them, ascending.
+    these tensors, and the numbers of the parameters that get them, ascending. ``over`` has the
+    parameters that a function's result may lie over, as far as its callers are concerned.
     """
 
     mod: tvm.IRModule
@@ -51,6 +58,7 @@ class AtOffsets:
     owners: Mapping[GlobalVar, Mapping[Var, Var]]
     shifted: Mapping[GlobalVar, Shifted]
     movable: Mapping[str, Sequence[int]]
+    over: Mapping[str, Sequence[int]]
 
     @classmethod
     def of(cls, mod: tvm.IRModule, at_offset: Collection[str] = ()) -> AtOffsets:
@@ -66,14 +74,8 @@ class AtOffsets:
         moving = {
             var: {*owners[var], *(shifted[var].names if var in shifted else ())} for var in networks
         }
-        return cls(explicit, bindings, owners, shifted, _movable(bindings, moving, suits))
-
-
-def callee(binding: VarBinding) -> str:
-    """The name of the function that a binding calls; ``""`` if it calls none."""
-    value = binding.value
-    called = isinstance(value, Call) and isinstance(value.op, GlobalVar)
-    return str(value.op.name_hint) if called else ""
+        movable = _movable(bindings, moving, suits)
+        return cls(explicit, bindings, owners, shifted, movable, over_operands(bindings, owners))
 
 
 def _explicit(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[GlobalVar]]:

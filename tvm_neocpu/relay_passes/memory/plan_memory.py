@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import tvm
 from tvm import relax, tirx
@@ -22,11 +22,12 @@ from tvm.relax.expr import _update_type
 
 from tvm_neocpu.core.arena import Lifetime, place_tightly
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
+from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.written_outputs import with_offsets
-from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets, callee
-from tvm_neocpu.relay_passes.memory.explicit import RESHAPE, viewed
-from tvm_neocpu.topi.tir.functions.memory_params import Workspace, with_memory_params
+from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
+from tvm_neocpu.relay_passes.memory.explicit import RESHAPE, callee, uses_of, viewed
+from tvm_neocpu.relay_passes.memory.over_operands import laid_over
+from tvm_neocpu.topi.tir.functions.memory_params import Placed, Workspace, with_memory_params
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,14 @@ class _Planner:
 
     def __init__(self, found: AtOffsets) -> None:
         self._found = found
-        self._functions = _functions(found.mod, found.movable)
+        self._functions = _functions(found)
+        over = {name: each.placed.over for name, each in self._functions.items()}
+        laid = {
+            var: laid_over(bindings, found.owners[var], over)
+            for var, bindings in found.bindings.items()
+        }
+        self._bindings = {var: bindings for var, (bindings, _) in laid.items()}
+        self._owners = {var: owners for var, (_, owners) in laid.items()}
 
     def planned(self) -> tvm.IRModule:
         mod = self._found.mod
@@ -70,13 +78,13 @@ class _Planner:
         planned = {
             var: func for var, func in mod.functions.items() if var.name_hint not in self._functions
         }
-        planned |= {var: func for var, func, _ in self._functions.values()}
+        planned |= {each.name: each.placed.func for each in self._functions.values()}
         for var, placement in placements.items():
             planned[var] = self._rewritten(var, placement, size)
         return tvm.IRModule(planned, attrs=mod.attrs)
 
     def _placed(self, network: GlobalVar) -> _Placement:
-        bindings, owners = self._found.bindings[network], self._found.owners[network]
+        bindings, owners = self._bindings[network], self._owners[network]
         lifetimes = _lifetimes(bindings, owners)
         spaces = [
             Lifetime(space.size, at, at)
@@ -91,11 +99,11 @@ class _Planner:
         arena = _Arena.of(size, placement.workspaces)
         functions, placed = self._functions, placement.tensors
         rewritten: list[relax.Binding] = [arena.binding] if placement.has_any else []
-        for binding in self._found.bindings[network]:
+        for binding in self._bindings[network]:
             if binding.var in placed:
                 rewritten.append(arena.allocated(binding, placed[binding.var]))
             elif callee(binding) in functions:
-                rewritten += arena.called(binding, *functions[callee(binding)])
+                rewritten += arena.called(binding, functions[callee(binding)])
             elif op_name(binding.value) == RESHAPE:
                 rewritten.append(viewed(binding))
             else:
@@ -121,16 +129,22 @@ class _Placement:
         return bool(self.tensors or self.workspaces)
 
 
-# A rewritten function: (its name, itself, the workspaces that follow its arguments).
-_Rewritten = tuple[GlobalVar, tirx.PrimFunc, tuple[Workspace, ...]]
+class _Rewritten(NamedTuple):
+    """A rewritten function and its name."""
+
+    name: GlobalVar
+    placed: Placed
 
 
-def _functions(mod: tvm.IRModule, movable: Mapping[str, Sequence[int]]) -> dict[str, _Rewritten]:
+def _functions(found: AtOffsets) -> dict[str, _Rewritten]:
     """The functions whose parameters are ``movable``, rewritten, by name."""
-    rewritten = {name: with_memory_params(mod[name], params) for name, params in movable.items()}
+    rewritten = {
+        name: with_memory_params(found.mod[name], params, found.over.get(name, ()))
+        for name, params in found.movable.items()
+    }
     return {
-        name: (_function_name(name, func), func, spaces)
-        for name, (func, spaces) in rewritten.items()
+        name: _Rewritten(_function_name(name, placed.func), placed)
+        for name, placed in rewritten.items()
     }
 
 
@@ -147,11 +161,7 @@ def _function_name(name: str, func: tirx.PrimFunc) -> GlobalVar:
 
 def _lifetimes(bindings: Sequence[VarBinding], owners: Mapping[Var, Var]) -> dict[Var, Lifetime]:
     """The live range of each allocation: from the first call that takes it to the last."""
-    uses: dict[Var, list[int]] = {}
-    for at, binding in enumerate(bindings):
-        for name in variables(binding.value) if callee(binding) else ():
-            if name in owners:
-                uses.setdefault(owners[name], []).append(at)
+    uses = uses_of(bindings, owners)
     return {
         binding.var: Lifetime(_bytes(binding.value), uses[binding.var][0], uses[binding.var][-1])
         for binding in bindings
@@ -166,7 +176,7 @@ def _bytes(allocation: Call) -> int:
 
 def _workspaces(binding: VarBinding, functions: Mapping[str, _Rewritten]) -> tuple[Workspace, ...]:
     name = callee(binding)
-    return functions[name][2] if name in functions else ()
+    return functions[name].placed.spaces if name in functions else ()
 
 
 @dataclass(frozen=True)
@@ -189,9 +199,7 @@ class _Arena:
     def called(
         self,
         binding: VarBinding,
-        function: GlobalVar,
-        _: tirx.PrimFunc,
-        spaces: Sequence[Workspace],
+        function: _Rewritten,
     ) -> list[VarBinding]:
         """The workspaces of a call, then the call with them behind its arguments."""
         tensors = [
@@ -199,10 +207,10 @@ class _Arena:
                 Var("workspace", relax.TensorType([space.elements], space.dtype)),
                 self._at(next(self.offsets), relax.ShapeExpr([space.elements]), space.dtype),
             )
-            for space in spaces
+            for space in function.placed.spaces
         ]
         args = [*binding.value.args, *(tensor.var for tensor in tensors)]
-        call = Call(function, args, binding.value.attrs, binding.value.ty_args)
+        call = Call(function.name, args, binding.value.attrs, binding.value.ty_args)
         return [*tensors, VarBinding(binding.var, call)]
 
     def _at(self, offset: int, shape: relax.ShapeExpr, dtype: str) -> Call:

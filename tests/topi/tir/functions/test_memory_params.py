@@ -52,7 +52,7 @@ def test_the_result_is_the_same_at_any_offset(
     conv: ConvWorkload, config: Config, spaces: int
 ) -> None:
     func = kernel(conv, config, TARGET.cpu)
-    rewritten, workspaces = with_memory_params(func, [0, 3])
+    rewritten, workspaces, _ = with_memory_params(func, [0, 3])
     assert len(workspaces) == spaces
     rng = np.random.default_rng(0)
     shapes = [[int(extent) for extent in param.shape] for param in func.params]
@@ -68,7 +68,7 @@ def test_the_result_is_the_same_at_any_offset(
 
 
 def test_others_still_begin_where_their_memory_does() -> None:
-    func, (space,) = with_memory_params(kernel(CONV, DIRECT, TARGET.cpu), [0])
+    func, (space,), _ = with_memory_params(kernel(CONV, DIRECT, TARGET.cpu), [0])
     shapes = [[int(extent) for extent in param.shape] for param in func.params]
     tensors = [np.zeros(shape, "float32") for shape in shapes]
     assert tensors[-1].nbytes == space.size
@@ -81,7 +81,7 @@ def test_small_workspace_stays_inside() -> None:
     small = replace(CONV, height=14, width=14, in_channels=16)
     assert MIN_BYTES > 4 * 16 * 16 * 16
     func = kernel(small, DIRECT, TARGET.cpu)
-    assert with_memory_params(func, []) == (func, ())
+    assert with_memory_params(func, []) == (func, (), None)
 
 
 def test_symbolic_shapes_are_left_alone() -> None:

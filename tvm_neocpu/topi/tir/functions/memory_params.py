@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tvm import tirx
 from tvm.ir import Expr
@@ -20,6 +21,7 @@ from tvm.tirx.expr import IntImm
 
 from tvm_neocpu.core.machine.alignment import ALIGNMENT
 from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.tir.functions.in_place import written_over
 from tvm_neocpu.topi.tir.loops.rewrite_loops import block_with
 
 # Less than this stays in L2 wherever it lies.
@@ -52,16 +54,31 @@ def workspaces_of(func: tirx.PrimFunc) -> tuple[Workspace, ...]:
     return tuple(Workspace(_elements(buffer), str(buffer.dtype)) for buffer in buffers)
 
 
+class Placed(NamedTuple):
+    """A function that :func:`with_memory_params` rewrote: ``spaces`` follow its arguments, and
+    argument ``over`` is what its result is written over (None: it has all of its arguments)."""
+
+    func: tirx.PrimFunc
+    spaces: tuple[Workspace, ...] = ()
+    over: int | None = None
+
+
 def with_memory_params(
-    func: tirx.PrimFunc, movable: Collection[int]
-) -> tuple[tirx.PrimFunc, tuple[Workspace, ...]]:
-    """The function with its large workspaces as last arguments, and what these are.
+    func: tirx.PrimFunc, movable: Collection[int], over: Collection[int] = ()
+) -> Placed:
+    """The function with its large workspaces as last arguments.
 
     Arguments at the positions ``movable``, and workspaces, may begin anywhere in their memory, at
-    multiples of ``ALIGNMENT`` bytes; TVM refuses that of others.
+    multiples of ``ALIGNMENT`` bytes; TVM refuses that of others. The first of the arguments
+    ``over`` that the result can be written over is gone.
 
     # f(x, out): alloc pad; body  ->  f(x_at, out_at, pad_at): x = &x_at[0]; ..; body
     """
+    for at in over:
+        written = written_over(func, at)
+        if written is not None:
+            left = [place - (place > at) for place in movable if place != at]
+            return Placed(*with_memory_params(written, left)[:2], at)
     block = func.body.block
     large = [buffer for buffer in block.alloc_buffers if _is_large(buffer)]
     spaces = workspaces_of(func)
@@ -74,10 +91,10 @@ def with_memory_params(
         params.append(_anywhere(buffer, [space.elements]))
         views.append(_view(buffer, params[-1]))
     if not views:
-        return func, ()
+        return Placed(func)
     kept = [buffer for buffer in block.alloc_buffers if not _is_large(buffer)]
     body = block_with(func.body, SeqStmt([*views, block.body]), kept)
-    return tirx.PrimFunc(params, body, func.ret_type, func.attrs), spaces
+    return Placed(tirx.PrimFunc(params, body, func.ret_type, func.attrs), spaces)
 
 
 def are_constant(extents: Iterable[Expr]) -> bool:
