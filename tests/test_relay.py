@@ -72,6 +72,9 @@ def test_a_missing_or_misshapen_weight_is_named(tiny_cnn: onnx.ModelProto) -> No
         relay.build(mod)
     with pytest.raises(ShapeError, match="weight 'b'"):
         relay.build(mod, params={**params, "b": np.zeros(3, "float32")})
+    wide = {name: tensor.numpy().astype("float64") for name, tensor in params.items()}
+    with pytest.raises(ShapeError, match="is float32, not float64"):
+        relay.build(mod, params=wide)
 
 
 def test_a_path_is_a_model(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> None:

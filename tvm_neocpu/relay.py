@@ -67,8 +67,8 @@ def build(
 
     ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
     (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
-    tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
-    CPU is its own host.
+    tensors or arrays; they become constants. Names that ``mod`` lacks are ignored. ``target_host``
+    is checked and then ignored, because a CPU is its own host.
 
     ``fallback`` says what happens where no template takes an arithmetic-heavy operation (a 3-D
     convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
@@ -253,6 +253,9 @@ def _bind_params(mod: tvm.IRModule, params: Mapping[str, Any]) -> tvm.IRModule:
         wanted = dimensions(known[name].ty)
         if wanted is not None and wanted != tuple(tensor.shape):
             raise ShapeError(f"weight {name!r} is {list(wanted)}, not {list(tensor.shape)}")
+        kind = str(getattr(known[name].ty, "dtype", None) or "")
+        if kind and str(tensor.dtype) != kind:
+            raise ShapeError(f"weight {name!r} is {kind}, not {tensor.dtype}")
     if tensors:
         mod = relax.transform.BindParams("main", tensors)(mod)
     inputs = int((main.attrs or {}).get("num_input", 0)) or len(main.params) - len(tensors)

@@ -17,7 +17,7 @@ from tvm_neocpu.commands import compile as compile_command
 from tvm_neocpu.commands import run
 from tvm_neocpu.commands.shared import disk, networks
 from tvm_neocpu.commands.shared.exit_codes import INTERRUPTED, USER_ERROR
-from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.core.errors import ModuleFileError, ShapeError
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
 from tvm_neocpu.runtime.files.module_info import TensorInfo
 
@@ -216,6 +216,8 @@ def test_inputs() -> None:
     np.testing.assert_array_equal(made["a"], networks.inputs_for(infos, [], seed=1)["a"])
     np.savez("both.npz", a=np.ones((4, 2), "float32"), b=np.zeros(3, np.int64))
     assert networks.inputs_for(infos, ["both.npz"], seed=1)["a"].shape == (4, 2)
+    with pytest.raises(ShapeError, match=r"both\.npz names its arrays itself: --input both\.npz"):
+        networks.inputs_for(infos, ["a=both.npz"], seed=1)
 
 
 def test_a_program_here_hides_no_network_of_the_zoo(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,11 +177,30 @@ def test_a_tuned_network_is_tuned_again_only_for_more_time(
     assert ("tuned before, nothing faster" in capsys.readouterr().out) != goes_on
 
 
-def log_verdict(session: TuningSession, candidates: int, complete: bool) -> None:
-    """What a session of 60 s writes at its end that found nothing faster."""
+def log_verdict(
+    session: TuningSession, candidates: int, complete: bool, plan: str = KEPT, ratio: float = 1.0
+) -> None:
+    """What a session of 60 s writes at its end, of one that found nothing faster."""
     where = session.graph.hash, session.cpu.name, session.cpu.cores
-    verdict = Verdict(*where, KEPT, 1.0, 0.99, 1.01, candidates, seconds=60.0, complete=complete)
+    bounds = 0.99 * ratio, 1.01 * ratio
+    verdict = Verdict(*where, plan, ratio, *bounds, candidates, seconds=60.0, complete=complete)
     TuningLog("x.log", session.cpu.features).append_verdict(verdict)
+
+
+def test_what_earlier_sessions_gained_is_told(sessions, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last one of three found nothing."""
+    found = sessions()
+    argv = ["lenet", "--log", "x.log", "--time-budget", "1"]
+    assert tune.main(argv) == 0
+    (first,) = found.made
+    log_verdict(first, 9, False, "a plan", 1.2)
+    log_verdict(first, 9, False, "another", 1.1)
+    assert tune.main(argv) == 0
+    assert "tuned before, 1.32x faster (in 60 s" in capsys.readouterr().out
+    log_verdict(first, 9, False)
+    assert tune.main(argv) == 0
+    said = capsys.readouterr().out
+    assert "tuned before, 1.32x faster, nothing faster in the last session (in 60 s" in said
 
 
 def test_what_the_tuner_that_had_the_turn_has_tuned_is_not_tuned_again(

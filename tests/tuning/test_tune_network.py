@@ -268,6 +268,34 @@ def test_time_kept_for_a_proof_goes_back_where_there_is_nothing_to_prove(
     assert kept == pytest.approx([50.0, 25.0, 12.5][:rounds])
 
 
+@pytest.mark.parametrize(("seconds", "rounds"), [(50.0, 2), (0.0, 1)])
+def test_layers_that_contenders_opened_again_are_measured_while_there_is_time(
+    network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int
+) -> None:
+    current = session(network, tmp_path / "tiny.log", seconds=100.0)
+    current._board = SimpleNamespace(measured=0, open=[])
+    current._reserve = Reserve.fitting(0.0, 0.0)
+    current._stand_ins = SimpleNamespace(can_time=None)
+    played = []
+
+    def search(self: TuningSession, *_: object) -> bool:
+        self._board.measured += 1
+        self._board.open = []
+        played.append(self._board.measured)
+        return False
+
+    def find(allows: object) -> list[object]:
+        current._board.open = ["a layer"] if len(played) == 1 else []
+        return []
+
+    monkeypatch.setattr(TuningSession, "_search_candidates", search)
+    monkeypatch.setattr(TuningSession, "_left", lambda self: seconds)
+    monkeypatch.setattr(TuningSession, "_state", lambda self: "")
+    monkeypatch.setattr(tune_network, "Contenders", lambda *_: SimpleNamespace(find=find))
+    assert current._contenders(SimpleNamespace()) == []
+    assert len(played) == rounds
+
+
 def test_stand_ins_run_the_same_functions_without_transforms(network) -> None:
     opened, folded = network
     machine = NetworkMachine(opened)

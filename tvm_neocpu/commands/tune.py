@@ -182,10 +182,11 @@ def _told_before(request: _Request, name: str, network: FoldedNetwork) -> dict[s
     options = request.options
     if not options.resume or options.exhaustive:
         return None
-    verdict = _known(request, network.cpu).verdict(network.graph)
+    known = _known(request, network.cpu)
+    verdict = known.verdict(network.graph)
     if verdict is None or not _is_enough(verdict, options.time_budget):
         return None
-    print(f"{name}: {_old_news(verdict)}", flush=True)
+    print(f"{name}: {_old_news(verdict, known.gained(network.graph))}", flush=True)
     return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
 
 
@@ -216,9 +217,11 @@ def _is_enough(verdict: Verdict, budget: float | None) -> bool:
     return verdict.complete or (as_long and verdict.candidates > 0)
 
 
-def _old_news(verdict: Verdict) -> str:
-    """The last line for a network that was tuned before."""
-    found = f"{verdict.ratio:.2f}x faster" if not verdict.kept else "nothing faster was found"
+def _old_news(verdict: Verdict, gained: float) -> str:
+    """The last line for a network that was tuned before, by all sessions ``gained`` times."""
+    found = f"{gained:.2f}x faster" if gained != 1.0 else "nothing faster was found"
+    if verdict.kept and gained != 1.0:
+        found += ", nothing faster in the last session"
     why = "every layer is settled" if verdict.complete else f"in {verdict.seconds:.0f} s"
     more = "--no-resume measures again"
     if not verdict.complete:

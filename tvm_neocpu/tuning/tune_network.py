@@ -161,7 +161,8 @@ class TuningSession:
     def _contenders(self, workers: Crew) -> list[tuple[Ratio, Plan]]:
         """Play rounds while there is time; then the plans that ran faster than the incumbent.
 
-        Where none did, the time that was kept for a proof goes back to the rounds.
+        Where none did, the time that was kept for a proof goes back to the rounds; so it does where
+        what the contenders took opened layers again.
         """
         contenders = Contenders(
             self.graph,
@@ -180,7 +181,8 @@ class TuningSession:
             was_cut = self._search_candidates(workers, contenders)
             self.progress.say(f"  {self._state()}")
             found = contenders.find(Pace(lambda: self._left() - self._reserve.proof).allows)
-            if found or not was_cut or self._board.measured == before:
+            goes_on = was_cut or (self._board.open and self._time_for_rounds() > 0)
+            if found or not goes_on or self._board.measured == before:
                 return found
             self._reserve = Reserve.fitting(self._reserve.build, self._left())
 

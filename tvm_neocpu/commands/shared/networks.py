@@ -130,4 +130,8 @@ def _read(text: str, infos: Sequence[TensorInfo]) -> Arrays:
             raise ShapeError(f"--input is NAME=FILE.npy or FILE.npz, not {text!r}")
         name = infos[0].name
     found = arrays_file.read_arrays(file)
-    return {name: found} if isinstance(found, np.ndarray) else found
+    if isinstance(found, np.ndarray):
+        return {name: found}
+    if equals:
+        raise ShapeError(f"{file} names its arrays itself: --input {file}, not {text!r}")
+    return found

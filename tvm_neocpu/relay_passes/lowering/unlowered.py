@@ -1,7 +1,8 @@
 """What no pass could lower, named in one line.
 
 TVM lowers an operator once the shape of its result follows from the shapes of its arguments. Two
-extents that only a run knows broadcast to one that nothing names.
+extents that only a run knows broadcast to one that nothing names. Nor does it lower a convolution
+of some layouts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,6 @@ def naming_what_is_left() -> Iterator[None]:
             raise
         name = re.search(r"\bR\.([\w.]+)\(", str(error))
         raise UnsupportedOperatorError(
-            f"cannot compile {name[1] if name else 'an operator'}: the extents of its inputs are "
-            "known at run time only, and what they broadcast to is not known at all"
+            f"cannot compile {name[1] if name else 'an operator'}: TVM has no code for its "
+            "layouts, or what its extents broadcast to is not known before it runs"
         ) from error

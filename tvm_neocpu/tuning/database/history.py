@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import prod
 from pathlib import Path
 
 from tvm_neocpu.core.machine.cpu import Cpu
@@ -113,14 +114,21 @@ class History:
 
     def verdict(self, graph: ConvGraph) -> Verdict | None:
         """The last verdict on this graph, CPU and thread count; ``None`` if it is stale."""
-        key = PlanKey(graph.hash, self.cpu, self.threads)
-        last = None
-        for log in self.logs:
-            for verdict in log.verdicts:
-                same = (verdict.graph, verdict.cpu, verdict.threads) == key
-                if same and self._has_features(verdict):
-                    last = verdict
+        last = next(iter(reversed(self._verdicts(graph))), None)
         return last if last is not None and is_current(last) else None
+
+    def gained(self, graph: ConvGraph) -> float:
+        """How much faster all sessions together made the network; 1 where none did."""
+        return prod(verdict.ratio for verdict in self._verdicts(graph) if not verdict.kept)
+
+    def _verdicts(self, graph: ConvGraph) -> list[Verdict]:
+        key = PlanKey(graph.hash, self.cpu, self.threads)
+        return [
+            verdict
+            for log in self.logs
+            for verdict in log.verdicts
+            if (verdict.graph, verdict.cpu, verdict.threads) == key and self._has_features(verdict)
+        ]
 
     def noise(self, workload: Workload) -> float | None:
         """What one more measurement was expected to save when some network settled a workload.

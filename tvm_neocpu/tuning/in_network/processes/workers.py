@@ -15,6 +15,9 @@ from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess, 
 # Seconds until a worker counts as hung. A build of the largest network of the zoo takes 60 s.
 START_TIMEOUT = 600.0
 BUILD_TIMEOUT = 300.0
+# A stand-in's build, of what the processes took to start: they compiled all of the network, or read
+# what was kept of it.
+BUILD_FACTOR, BUILD_GRACE = 5.0, 30.0
 # Of what the incumbent takes for as many runs, plus a grace.
 RUN_FACTOR, RUN_GRACE = 20.0, 10.0
 
@@ -38,6 +41,7 @@ class Workers:
         self._children = Children()
         self._processes: list[ChildProcess | None] = [None] * count
         self._threads = ThreadPoolExecutor(count)
+        self._longest = BUILD_TIMEOUT
         self.baseline = 0.0
 
     def __len__(self) -> int:
@@ -45,9 +49,11 @@ class Workers:
 
     def start(self, incumbent: Plan) -> None:
         """Start every process and compile the incumbent in it; raises ChildError."""
-        self._incumbent = incumbent
+        self._incumbent, started = incumbent, time.monotonic()
         for future in [self._threads.submit(self._process, index) for index in range(self._count)]:
             future.result()
+        took = time.monotonic() - started
+        self._longest = min(BUILD_TIMEOUT, BUILD_GRACE + BUILD_FACTOR * took)
         self.baseline = self._ask(0, "seconds", INCUMBENT, timeout=BUILD_TIMEOUT)
 
     def build(self, plans: Sequence[Plan], views: bool) -> list[ChildError | None]:
@@ -85,7 +91,7 @@ class Workers:
     def _built(self, index: int, plan: Plan, views: bool) -> ChildError | None:
         try:
             self._process(index)
-            self._ask(index, "build", STAND_IN, plan, views, timeout=BUILD_TIMEOUT)
+            self._ask(index, "build", STAND_IN, plan, views, timeout=self._longest)
         except ChildError as error:
             return error
         return None
