@@ -51,6 +51,20 @@ def residual(emit, x):
     return op.nn.relu(emit(op.add(emit(conv(a)), a)))
 
 
+def scaled_residual(emit, x):
+    """As codes that a layer reads are dequantised for a sum, too."""
+    a = emit(conv(x))
+    scaled = emit(op.multiply(emit(op.add(a, const(16, 1, 1))), relax.const(2.0)))
+    return op.nn.relu(emit(op.add(scaled, emit(conv(a)))))
+
+
+def two_scaled(emit, x):
+    """One function scales and adds what others read."""
+    a, b = emit(conv(x)), emit(conv(x))
+    c = emit(op.add(emit(op.multiply(a, relax.const(2.0))), emit(op.nn.relu(b))))
+    return op.concat([emit(conv(a)), emit(conv(b)), emit(conv(c))], axis=1)
+
+
 def swish(emit, x):
     a = emit(conv(x))
     return conv(emit(op.multiply(a, emit(op.sigmoid(a)))))
@@ -108,6 +122,8 @@ def mean_of(emit, x):
 CASES: dict[str, tuple[Callable[..., relax.Expr], list[str], list[str]]] = {
     "epilogue": (epilogue, [], []),
     "residual": (residual, [], []),
+    "scaled residual": (scaled_residual, [], []),
+    "two scaled": (two_scaled, ["move", "move"], []),
     "swish": (swish, [], []),
     "sum": (two_outputs_added, ["move", "move"], []),
     "pool": (pooled, ["pool"], []),

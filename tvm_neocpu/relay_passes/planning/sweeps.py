@@ -5,6 +5,7 @@ computes its input alone, copies join copies, and a template reads through a con
 
     conv2d -> add -> relu          no sweep: the convolution's epilogue
     x * sigmoid(x)                 no sweep: all readers of x meet again in one operation
+    conv2d + dequantize(x)         no sweep: the epilogue does it, whoever else reads x
     relu -> max_pool2d             a sweep: the pool
     concat -> multiply -> conv2d   a sweep, unless the convolution's template reads through it
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -72,7 +73,8 @@ def sweeps_of(region: Region, cpu: Cpu) -> Sweeps:
 class _Walk:
     """``open`` has the variables whose call takes an operation on each element along: True for
     those that only copy, into which a later copy merges too. ``joined`` says of operations on each
-    element whose call takes them along though that has several readers."""
+    element whose call takes them along though that has several readers. ``reread`` has operations
+    on each element of what others read, too: whose result such an operation reads does them."""
 
     cpu: Cpu
     uses: Counter[relax.Var]
@@ -81,6 +83,7 @@ class _Walk:
     found: Sweeps = field(default_factory=Sweeps)
     open: dict[relax.Var, bool] = field(default_factory=dict)
     joined: dict[relax.Var, relax.Var] = field(default_factory=dict)
+    reread: set[relax.Var] = field(default_factory=set)
 
     @cached_property
     def order(self) -> dict[relax.Var, int]:
@@ -113,16 +116,35 @@ class _Walk:
 
     def _elementwise(self, var: relax.Var, value: relax.Expr) -> None:
         """An epilogue of what computes one of its operands for it alone, else a sweep."""
-        for operand in [self.joined.get(var), *operands(value)]:
-            fits = operand is not None and static_shape(operand) == static_shape(var)
-            if fits and (var in self.joined or self._is_alone(operand)):
-                self._take_along(var, operand)
-                return
-        self._copy(var, value)
+        if var in self.joined and static_shape(self.joined[var]) == static_shape(var):
+            self._take_along(var, self.joined[var])
+            return
+        shape = static_shape(var)
+        alone = [
+            each
+            for each in operands(value)
+            if static_shape(each) == shape and (var in self.joined or self._is_alone(each))
+        ]
+        if not alone:
+            self._copy(var, value)
+            self.reread.update({var} & self.found.own.keys())
+            return
+        source = next((each for each in alone if each not in self.reread), alone[0])
+        for other in self.reread.intersection(alone) - {source}:
+            self._merge(source, self.found.own.pop(other))
+        self._take_along(var, source)
+
+    def _merge(self, source: relax.Var, other: Sweep) -> None:
+        """An operation on each element reads what ``other`` reads, beside ``source``."""
+        if source in self.reread:
+            own = self.found.own[source]
+            self.found.own[source] = replace(own, inputs=(*own.inputs, *other.inputs))
 
     def _take_along(self, var: relax.Var, source: relax.Var) -> None:
         if source in self.found.own:
             self.found.own[var] = self.found.own.pop(source)
+        if source in self.reread:
+            self.reread.add(var)
         self._open(var, self.open[source])
 
     def _open(self, var: relax.Var, copies: bool) -> None:
