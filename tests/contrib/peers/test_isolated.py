@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.contrib.peers.isolated import EngineError, IsolatedRunner
+from tvm_neocpu.core.errors import ShapeError
 
 
 class Refuses:
@@ -14,6 +15,15 @@ class Refuses:
         raise ValueError("no such operator\nand more")
 
 
+class SaysSo:
+    """One that says it in a sentence of ours."""
+
+    def __init__(self) -> None:
+        raise ShapeError("the shape of x is not known")
+
+
 def test_an_engine_that_refuses_a_network_says_why() -> None:
     with pytest.raises(EngineError, match="ValueError: no such operator"):
         IsolatedRunner(Refuses)
+    with pytest.raises(EngineError, match=r"^the shape of x is not known$"):
+        IsolatedRunner(SaysSo)

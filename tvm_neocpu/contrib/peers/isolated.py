@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.converter import ConversionError, silence_stdout
 from tvm_neocpu.contrib.peers.runner import Runner
+from tvm_neocpu.core import errors
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess
 
 FAILED = "failed"
 CANNOT_CONVERT = "cannot convert"
+_OURS = frozenset(name for name in vars(errors) if name.endswith("Error"))
 
 
 class EngineError(NeoCpuError):
@@ -84,4 +86,6 @@ def _engine_error(error: ChildError) -> EngineError:
         return EngineError(str(error))
     if error.kind == ConversionError.__name__:
         return EngineError(str(error), CANNOT_CONVERT)
+    if error.kind in _OURS:  # a sentence for people
+        return EngineError(str(error))
     return EngineError(f"{error.kind}: {str(error) or 'no text'}")

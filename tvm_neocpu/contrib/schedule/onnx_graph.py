@@ -73,7 +73,7 @@ class _Reader:
             operator = BOUNDARY  # filters that are computed: no weights to keep
         outputs = [name for name in node.output if name]
         source = self._shape(next(name for name in node.input if name in self._makers))
-        made = self._shape(outputs[0])
+        made = self._shape(outputs[0], node)
         weight = max(known, key=prod, default=None)
         is_conv = operator.kind is OpKind.CONV
         found = self._node(
@@ -128,10 +128,11 @@ class _Reader:
         self._made[node.id] = node
         self._edges += [(source, node.id) for source in sources]
 
-    def _shape(self, name: str) -> Shape:
-        if name not in self._shapes:
-            raise ShapeError(f"the shape of tensor {name!r} is not known before the network runs")
-        return self._shapes[name]
+    def _shape(self, name: str, maker: onnx.NodeProto | None = None) -> Shape:
+        if name in self._shapes:
+            return self._shapes[name]
+        by = "" if maker is None else f", which {maker.domain or 'ONNX'}'s {maker.op_type} makes,"
+        raise ShapeError(f"the shape of tensor {name!r}{by} is not known before the network runs")
 
 
 def _planes(shape: Shape) -> tuple[int, int, int]:
