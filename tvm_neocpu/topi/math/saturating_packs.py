@@ -76,21 +76,26 @@ def packed(whole: Expr, codes: Codes, bits: int) -> Expr:
 
     ``bits``: the CPU's ``packs``.
     """
-    name = f"tirx.{codes.name}_{bits}"
-    define(name, None, _lowering(codes, bits))
-    return tirx.call_intrin(codes.dtype, name, whole)
+    name = f"tirx.neocpu_{codes.dtype}_{bits}"
+    define(name, None, _lowering(codes.dtype, bits))
+    return tirx.call_intrin(codes.dtype, name, whole, codes.low, codes.high, codes.zero)
 
 
 @cache
-def _lowering(codes: Codes, bits: int) -> Callable[..., Expr]:
-    return lambda call, by: _lowered(call, codes, bits)
+def _lowering(dtype: str, bits: int) -> Callable[..., Expr]:
+    return lambda call, by: _lowered(call, dtype, bits)
 
 
-def _lowered(call: Call, codes: Codes, bits: int) -> Expr:
-    (whole,), lanes = call.args, lanes_of(call)
+def _lowered(call: Call, dtype: str, bits: int) -> Expr:
+    whole, *numbers = call.args
+    codes, lanes = Codes(dtype, *map(_number, numbers)), lanes_of(call)
     if lanes not in _lanes(bits):
         return codes.of(whole)
-    return tirx.call_extern(f"{codes.dtype}x{lanes}", f"{codes.name}_{lanes}", whole)
+    return tirx.call_extern(f"{dtype}x{lanes}", f"{codes.name}_{lanes}", whole)
+
+
+def _number(constant: Expr) -> int:
+    return int(constant.value if isinstance(constant, tirx.Broadcast) else constant)
 
 
 def _lanes(bits: int) -> tuple[int, ...]:
