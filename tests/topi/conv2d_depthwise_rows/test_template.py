@@ -44,11 +44,14 @@ def test_phases_shift_the_kernel_by_a_row() -> None:
     [("znver3", "vpmaddwd"), ("znver4", "vpdpwssd"), ("skylake-avx512", "vpmaddwd")],
 )
 def test_a_step_multiplies_two_rows(cpu: str, instruction: str) -> None:
-    """12 products for each pair of pixels, where the kernel has 18 taps."""
+    """12 products for each pair of pixels, where the kernel has 18 taps.
+
+    Of a row of more tiles than LLVM unrolls.
+    """
     target = parse_target(X86 + cpu)
     config = replace(CONFIG, reg_c=0, oc_bn=target.cpu.lanes("int32"), ic_bn=16)
     config = replace(config, ic_bn=config.oc_bn)
-    built = tvm.compile(kernel(CONV, config, target.cpu), target=target.target)
+    built = tvm.compile(kernel(replace(CONV, width=64), config, target.cpu), target=target.target)
     found = len(re.findall(rf"\b{instruction}\s", built.mod.inspect_source("asm")))
     assert found == 12 * config.reg_n
 
