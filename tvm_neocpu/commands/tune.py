@@ -186,8 +186,9 @@ def _told_before(request: _Request, name: str, network: FoldedNetwork) -> dict[s
     verdict = known.verdict(network.graph)
     if verdict is None or not _is_enough(verdict, options.time_budget):
         return None
-    print(f"{name}: {_old_news(verdict, known.gained(network.graph))}", flush=True)
-    return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
+    gained = known.gained(network.graph)
+    print(f"{name}: {_old_news(verdict, gained)}", flush=True)
+    return {"network": name, "tuned_before": True, "ratio": verdict.ratio, "gained": gained}
 
 
 def _session(

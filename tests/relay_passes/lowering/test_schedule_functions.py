@@ -98,6 +98,32 @@ def test_each_function_is_told_of_as_memory_planning_leaves_it() -> None:
     assert any("_offset" in func.script() for func in told)
 
 
+def test_a_sum_over_its_residual_is_told_of_so() -> None:
+    """The second convolution adds what the first one made, which only it reads."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 2, 32, 32, 8), "float32"))
+    weight = relax.const(np.zeros((16, 16, 3, 3), "float32"))
+    blocked = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            r = builder.emit(op.nn.relu(op.nn.conv2d(x, weight, padding=1, **blocked)))
+            a = builder.emit(op.sigmoid(op.nn.conv2d(x, weight, padding=1, **blocked)))
+            y = builder.emit(op.nn.relu(op.add(op.nn.conv2d(a, weight, padding=1, **blocked), r)))
+            result = builder.emit_output(op.nn.max_pool2d(y, [3, 3], [2, 2], layout="NCHW8c"))
+        builder.emit_func_output(result)
+    told: list[tirx.PrimFunc] = []
+    module = FuseFunctions()(LowerToTemplates(CPU)(builder.get()))
+    scheduled = ScheduleFunctions(CPU, ready=told.append)(module)
+    final = primfuncs(PlanMemory()(scheduled)).values()
+    assert {tvm_ffi.structural_hash(func) for func in told} == {
+        tvm_ffi.structural_hash(func) for func in final
+    }
+    # One function has an argument less than it and its workspaces had.
+    assert sum(len(func.params) for func in final) + 1 == sum(
+        len(func.params) + len(workspaces_of(func)) for func in primfuncs(scheduled).values()
+    )
+
+
 def test_functions_of_a_network_that_tvm_plans_are_told_of_as_they_are() -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((1, 64, 64, 64), "float32"))

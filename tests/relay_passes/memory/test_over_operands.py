@@ -10,8 +10,10 @@ import pytest
 import tvm
 from relax_net import module
 from tvm import relax
+from tvm.ir import Call, GlobalVar
 
 from tvm_neocpu.pipeline import lower
+from tvm_neocpu.relay_passes.memory.over_operands import laid_over, over_operands
 from tvm_neocpu.targets import parse_target
 
 TARGET = parse_target()
@@ -91,6 +93,43 @@ def aliases(mod: tvm.IRModule) -> int:
     bindings = mod["main"].body.blocks[0].bindings
     named = [binding for binding in bindings if binding.var.name.startswith("alloc")]
     return sum(isinstance(binding.value, relax.Var) for binding in named)
+
+
+X, R, S, Y, Z = (relax.Var(name, relax.TensorType((4,), "float32")) for name in "xrsyz")
+OWN = {var: var for var in (X, R, S, Y, Z)}
+ADD, MAIN, OTHER = GlobalVar("add"), GlobalVar("main"), GlobalVar("other")
+
+
+def call(*args: relax.Var) -> relax.VarBinding:
+    return relax.VarBinding(relax.Var("_", relax.ObjectType()), Call(ADD, list(args)))
+
+
+def test_what_a_call_reads_last() -> None:
+    assert over_operands({MAIN: [call(X, R, Y)]}, {MAIN: OWN}) == {"add": [0, 1]}
+    later = [call(X, R, Y), call(S, R, Z)]
+    assert over_operands({MAIN: later}, {MAIN: OWN}) == {"add": [0]}
+
+
+def test_memory_that_a_call_takes_twice() -> None:
+    """By one name, or as a view; over the result as well."""
+    assert over_operands({MAIN: [call(R, R, Y)]}, {MAIN: OWN}) == {}
+    assert over_operands({MAIN: [call(X, R, Y)]}, {MAIN: {**OWN, X: R}}) == {}
+    assert over_operands({MAIN: [call(X, R, Y)]}, {MAIN: {**OWN, R: Y}}) == {"add": [0]}
+
+
+def test_all_callers_must_agree() -> None:
+    calls = {MAIN: [call(X, R, Y)], OTHER: [call(X, R, Y), call(X, S, Z)]}
+    assert over_operands(calls, {MAIN: OWN, OTHER: OWN}) == {"add": [1]}
+    given = {var: root for var, root in OWN.items() if var is not R}
+    assert over_operands(calls, {MAIN: OWN, OTHER: given}) == {}
+    returned = {var: root for var, root in OWN.items() if var is not Y}
+    assert over_operands(calls, {MAIN: OWN, OTHER: returned}) == {}
+
+
+def test_what_lies_over_a_result_lies_over_its_operand() -> None:
+    bindings, owners = laid_over([call(X, R, Y), call(S, Y, Z)], OWN, {"add": 1})
+    assert [len(binding.value.args) for binding in bindings] == [2, 2]
+    assert owners[Z] is R and owners[Y] is R and owners[S] is S
 
 
 def test_memory_is_saved() -> None:

@@ -113,15 +113,18 @@ class _Told:
         operands: list[bool] = []
         outputs: list[bool] = []
         over: list[int] = []
+        args: list[relax.Expr] = []
         for at, (call, own) in enumerate(zip(chain, reads_of(chain), strict=True)):
             movable = set(self.found.movable.get(call.name, ()))
             count = len(call.func.params) - 1
             places = [place for place in range(count) if place != own]
             ending = self.found.over.get(call.name, ())
             over = [len(operands) + n for n, place in enumerate(places) if place in ending]
+            args += [call.args[place] for place in places]
             operands += [place in movable for place in places]
             if at in block.taps or at == len(chain) - 1:
                 outputs.append(count in movable)
+        over = [place for place in over if sum(map(args[place].same_as, args)) == 1]
         moved = [at for at, is_movable in enumerate([*operands, *outputs]) if is_movable]
         fits = takes_memory_params(func)
         self.ready(with_memory_params(func, moved, over).func if fits else func)

@@ -2,7 +2,8 @@
 
 The importer lists operations as the file does. Where branches meet late (NASNet's cells, RandWire's
 stages) another order keeps less alive; `scheduling.orders` looks for it. The arena that PlanMemory
-would make decides: the order changes only where its arena is smaller.
+would make decides: the order changes only where its arena is smaller. That sums lie over residuals
+(:mod:`.over_operands`) is not known yet.
 
     a = wide(x)                  a = wide(x)
     b = wide(y)          ->      c = narrow(a)      a is free before b is made

@@ -41,7 +41,7 @@ def _ending_at(
     """The arguments whose memory nothing else in the call has, and nobody reads later."""
     roots = [owners.get(arg) if isinstance(arg, Var) else None for arg in call.args]
     *operands, result = roots
-    if result is None or uses[result][0] != at:
+    if result is None:
         return set()
     return {
         place
@@ -53,7 +53,10 @@ def _ending_at(
 def laid_over(
     bindings: Bindings, owners: Mapping[Var, Var], over: Mapping[str, int | None]
 ) -> tuple[list[VarBinding], dict[Var, Var]]:
-    """The bindings and owners of a network whose functions write over these arguments."""
+    """The bindings and owners of a network whose functions write over these arguments.
+
+    Needs: the last argument of a call is the result's allocation, no view of it.
+    """
     names: dict[Var, Var] = {}
     for binding in bindings:
         place = over.get(callee(binding))

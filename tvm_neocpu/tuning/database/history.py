@@ -118,8 +118,12 @@ class History:
         return last if last is not None and is_current(last) else None
 
     def gained(self, graph: ConvGraph) -> float:
-        """How much faster all sessions together made the network; 1 where none did."""
-        return prod(verdict.ratio for verdict in self._verdicts(graph) if not verdict.kept)
+        """How much faster all sessions together made the network; 1 where none did.
+
+        A session that several logs tell of counts once.
+        """
+        found = dict.fromkeys(filter(is_current, self._verdicts(graph)))
+        return prod(verdict.ratio for verdict in found if not verdict.kept)
 
     def _verdicts(self, graph: ConvGraph) -> list[Verdict]:
         key = PlanKey(graph.hash, self.cpu, self.threads)

@@ -138,6 +138,59 @@ def test_only_the_element_that_is_written_may_be_read(read: str, may: bool) -> N
     assert written_over(func, 0) is not None
 
 
+def test_nobody_else_may_name_either() -> None:
+    """A second statement that reads or writes the operand, or takes a pointer to it; one that reads
+    the result."""
+
+    @T.prim_func(s_tir=True)
+    def read_first(
+        r: T.Buffer((4, 8), "float32"), s: T.Buffer((4,), "float32"), y: T.Buffer((4, 8), "float32")
+    ):
+        for i in range(4):
+            with T.sblock("s"):
+                at = T.axis.spatial(4, i)
+                s[at] = r[(at + 1) % 4, 0]
+            for j in range(8):
+                with T.sblock("y"):
+                    a, b = T.axis.remap("SS", [i, j])
+                    y[a, b] = r[a, b] - s[a]
+
+    @T.prim_func(s_tir=True)
+    def stored_too(r: T.Buffer((16,), "float32"), y: T.Buffer((16,), "float32")):
+        for i in range(16):
+            with T.sblock("y"):
+                at = T.axis.spatial(16, i)
+                y[at] = r[at] * T.float32(2)
+        for i in range(16):
+            with T.sblock("r"):
+                at = T.axis.spatial(16, i)
+                r[at] = T.float32(0)
+
+    @T.prim_func(s_tir=True)
+    def handed_out(r: T.Buffer((16,), "float32"), y: T.Buffer((16,), "float32")):
+        T.evaluate(T.call_extern("int32", "look_at", r.data))
+        for i in range(16):
+            with T.sblock("y"):
+                at = T.axis.spatial(16, i)
+                y[at] = r[at] * T.float32(2)
+
+    @T.prim_func(s_tir=True)
+    def read_later(
+        r: T.Buffer((16,), "float32"), z: T.Buffer((16,), "float32"), y: T.Buffer((16,), "float32")
+    ):
+        for i in range(16):
+            with T.sblock("y"):
+                at = T.axis.spatial(16, i)
+                y[at] = r[at] * T.float32(2)
+        for i in range(16):
+            with T.sblock("z"):
+                at = T.axis.spatial(16, i)
+                z[at] = y[15 - at]
+
+    for func in (read_first, stored_too, handed_out, read_later):
+        assert written_over(func, 0) is None
+
+
 def test_others_are_left_alone() -> None:
     """Another shape, another type, no operand at all, a result of several stages."""
     x, bias = te.placeholder((4, 32), name="x"), te.placeholder((32,), name="bias")

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr, Range, TensorLoad
-from tvm.s_tir import SBlockRealize
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym.iter_affine_map import IterMapLevel, detect_iter_map
 from tvm.tirx import AttrStmt, BufferStore, BufferType, Evaluate, For, IfThenElse, SeqStmt, Stmt
 
-from tvm_neocpu.topi.tir.loops.affine import is_call, replaced
+from tvm_neocpu.topi.tir.loops.affine import is_call, replaced, uses
 
 REQUEST = "tirx.prefetch"
 
@@ -35,7 +35,9 @@ def written_over(func: tirx.PrimFunc, at: int) -> tirx.PrimFunc | None:
     # One that stands where loops were not followed is not among the nests.
     if len(stores) != 1 or len(nests) != 1 or not _writes_once(*nests[0]):
         return None
-    if _loads(computing, result) or not _is_read_there_only(computing, stores[0], operand):
+    if not _reads_what_it_writes(stores[0], operand):
+        return None
+    if any(uses(_beside_store(computing, result), buffer) for buffer in (operand, result)):
         return None
     params = [param for param in func.params if not param.same_as(operand)]
     body = replaced(_without_requests(func.body, operand), {operand: result})
@@ -83,11 +85,31 @@ def _stores_to(body: Stmt, buffer: tirx.Var) -> list[BufferStore]:
     return found
 
 
-def _is_read_there_only(body: Stmt, store: BufferStore, operand: tirx.Var) -> bool:
-    """Whether all reads of the operand are the store's, of the element that it writes."""
+def _reads_what_it_writes(store: BufferStore, operand: tirx.Var) -> bool:
+    """Whether a store reads of the operand the element that it writes, and of its result none."""
+
+    def without(load: TensorLoad) -> Expr:
+        return tirx.const(0, load.ty.dtype) if load.source.same_as(operand) else load
+
     own = _loads(store.value, operand)
-    same = all(_equal(load.indices, store.indices) for load in own)
-    return bool(own) and same and len(own) == len(_loads(body, operand))
+    if not own or not all(_equal(load.indices, store.indices) for load in own):
+        return False
+    rest = tvm_ffi.structural_map(store.value, (TensorLoad, without))
+    return not uses(rest, operand) and not uses(rest, store.buffer)
+
+
+def _beside_store(body: Stmt, buffer: tirx.Var) -> Stmt:
+    """All statements but those that store to a buffer; blocks do not say what they access."""
+
+    def without(store: BufferStore) -> Stmt:
+        return Evaluate(tirx.const(0, "int32")) if store.buffer.same_as(buffer) else store
+
+    def bare(block: SBlock) -> SBlock:
+        rest = block.name_hint, block.body, block.init, block.alloc_buffers
+        return SBlock(block.iter_vars, [], [], *rest, block.match_buffers, block.annotations)
+
+    rest = tvm_ffi.structural_map(body, (BufferStore, without))
+    return tvm_ffi.structural_map(rest, (SBlock, bare))
 
 
 _Nest = tuple[BufferStore, tuple[For, ...]]

@@ -15,9 +15,9 @@ from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess, 
 # Seconds until a worker counts as hung. A build of the largest network of the zoo takes 60 s.
 START_TIMEOUT = 600.0
 BUILD_TIMEOUT = 300.0
-# A stand-in's build, of what the processes took to start: they compiled all of the network, or read
-# what was kept of it.
-BUILD_FACTOR, BUILD_GRACE = 5.0, 30.0
+# A stand-in's build, of what the processes took to start: they compiled all of the network. Where
+# they read what was kept of it, or the machine becomes busy, the grace remains.
+BUILD_FACTOR, BUILD_GRACE = 5.0, 120.0
 # Of what the incumbent takes for as many runs, plus a grace.
 RUN_FACTOR, RUN_GRACE = 20.0, 10.0
 
