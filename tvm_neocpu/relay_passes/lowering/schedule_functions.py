@@ -16,7 +16,7 @@ from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
-from tvm_neocpu.topi.tir.functions.memory_params import takes_memory_params, with_memory_params
+from tvm_neocpu.topi.tir.functions.memory_params import takes_memory_params
 from tvm_neocpu.topi.tir.functions.serial_where_small import serial, serial_where_small
 
 
@@ -71,4 +71,4 @@ def _with_memory(func: tirx.PrimFunc, name: str, found: AtOffsets) -> tirx.PrimF
     """As PlanMemory rewrites it; a function that no arena's network calls stays."""
     if name not in found.movable or not takes_memory_params(func):
         return func
-    return with_memory_params(func, found.movable[name], found.over.get(name, ())).func
+    return found.placed(name, func).func

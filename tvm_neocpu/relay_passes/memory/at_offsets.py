@@ -24,7 +24,12 @@ from tvm_neocpu.relay_passes.memory.explicit import (
     with_allocations,
 )
 from tvm_neocpu.relay_passes.memory.over_operands import over_operands
-from tvm_neocpu.topi.tir.functions.memory_params import are_constant, takes_memory_params
+from tvm_neocpu.topi.tir.functions.memory_params import (
+    Placed,
+    are_constant,
+    takes_memory_params,
+    with_memory_params,
+)
 
 # Whether the function of a name can take memory of the arena.
 Suits = Callable[[str], bool]
@@ -76,6 +81,10 @@ class AtOffsets:
         }
         movable = _movable(bindings, moving, suits)
         return cls(explicit, bindings, owners, shifted, movable, over_operands(bindings, owners))
+
+    def placed(self, name: str, func: tirx.PrimFunc) -> Placed:
+        """One of the ``movable`` functions as its callers lay out its memory."""
+        return with_memory_params(func, self.movable[name], self.over.get(name, ()))
 
 
 def _explicit(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[GlobalVar]]:

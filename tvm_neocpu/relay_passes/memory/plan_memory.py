@@ -28,7 +28,7 @@ from tvm_neocpu.relay_passes.ir.written_outputs import with_offsets
 from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
 from tvm_neocpu.relay_passes.memory.explicit import RESHAPE, callee, uses_of, viewed
 from tvm_neocpu.relay_passes.memory.over_operands import laid_over
-from tvm_neocpu.topi.tir.functions.memory_params import Placed, Workspace, with_memory_params
+from tvm_neocpu.topi.tir.functions.memory_params import Placed, Workspace
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,7 @@ class _Rewritten(NamedTuple):
 
 def _functions(found: AtOffsets) -> dict[str, _Rewritten]:
     """The functions whose parameters are ``movable``, rewritten, by name."""
-    rewritten = {
-        name: with_memory_params(found.mod[name], params, found.over.get(name, ()))
-        for name, params in found.movable.items()
-    }
+    rewritten = {name: found.placed(name, found.mod[name]) for name in found.movable}
     return {
         name: _Rewritten(_function_name(name, placed.func), placed)
         for name, placed in rewritten.items()

@@ -127,7 +127,8 @@ class _Walk:
         ]
         if not alone:
             self._copy(var, value)
-            self.reread.update({var} & self.found.own.keys())
+            if var in self.found.own:
+                self.reread.add(var)
             return
         source = next((each for each in alone if each not in self.reread), alone[0])
         for other in self.reread.intersection(alone) - {source}:

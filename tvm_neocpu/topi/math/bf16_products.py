@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.machine.dot import WORD_BITS, DotProduct
-from tvm_neocpu.topi.math.dot_products import define, lanes_of, whole
+from tvm_neocpu.topi.math.dot_products import define, lanes_of, vector_of, whole
 from tvm_neocpu.topi.math.half_precision import BITS
 
 BF16_DOT = "tirx.neocpu_bf16_dot"
@@ -60,21 +60,14 @@ def _nearest_bits(value: Expr) -> Expr:
     """By arithmetic, which LLVM vectorises."""
     lanes = lanes_of(value)
 
-    def const(number: int, dtype: str) -> Expr:
-        constant = tirx.const(number, dtype)
-        return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
-
-    def of(dtype: str) -> str:
-        return dtype if lanes == 1 else f"{dtype}x{lanes}"
-
-    bits = tirx.reinterpret(of("uint32"), value)
-    sixteen, one, below_half = (const(n, "uint32") for n in (16, 1, _BELOW_HALF))
+    bits = tirx.reinterpret(vector_of("uint32", lanes), value)
+    sixteen, one, below_half = (whole(n, lanes, "uint32") for n in (16, 1, _BELOW_HALF))
     odd = (bits >> sixteen) & one
-    nearest = ((bits + odd + below_half) >> sixteen).astype(of(BITS))
-    size = tirx.reinterpret(of("int32"), value) & const(_SIZE, "int32")
+    nearest = ((bits + odd + below_half) >> sixteen).astype(vector_of(BITS, lanes))
+    size = tirx.reinterpret(vector_of("int32", lanes), value) & whole(_SIZE, lanes)
     # TVM takes ``value == value`` for true.
-    is_nan = size > const(_INFINITY, "int32")
-    return tirx.Select(is_nan, const(_NAN, BITS), nearest)
+    is_nan = size > whole(_INFINITY, lanes)
+    return tirx.Select(is_nan, whole(_NAN, lanes, BITS), nearest)
 
 
 def bf16_dot(data: Expr, weights: Expr) -> Expr:
@@ -165,4 +158,4 @@ def _arithmetic(total: Expr, data: Expr, weights: Expr, lanes: int) -> Expr:
 def _widened(word: Expr, upper: bool, lanes: int) -> Expr:
     """One element of each word as fp32: its bits on top of zeros."""
     kept = word & whole(-(1 << 16), lanes) if upper else word << whole(16, lanes)
-    return tirx.reinterpret(SUM_TYPE if lanes == 1 else f"{SUM_TYPE}x{lanes}", kept)
+    return tirx.reinterpret(vector_of(SUM_TYPE, lanes), kept)

@@ -202,10 +202,15 @@ def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) 
     return (word >> whole(bits * at, lanes)) & whole(2**bits - 1, lanes)
 
 
-def whole(value: int, lanes: int) -> Expr:
-    """The same number in each word of a vector."""
-    constant = tirx.const(value, WORD_TYPE)
+def whole(value: int, lanes: int, dtype: str = WORD_TYPE) -> Expr:
+    """The same number in each lane of a vector, whose elements are words by default."""
+    constant = tirx.const(value, dtype)
     return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
+
+
+def vector_of(dtype: str, lanes: int) -> str:
+    """TVM's name of a vector's type; of one element the element's."""
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
 @dataclass(frozen=True)

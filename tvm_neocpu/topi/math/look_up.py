@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tvm.ir import Call, Expr, TensorLoad
 
 from tvm_neocpu.core.machine.look_up import ENTRIES, LookUp
-from tvm_neocpu.topi.math.dot_products import define, lanes_of, picked
+from tvm_neocpu.topi.math.dot_products import define, lanes_of, picked, vector_of
 from tvm_neocpu.topi.math.look_up_code import LANES, name_of
 
 CODE_TYPE = "uint8"
@@ -55,7 +55,7 @@ def _lowered(call: Call, least: int) -> Expr:
     lanes = lanes_of(call)
     at_once = next((count for count in LANES if lanes % count == 0), 0)
     if at_once < least:
-        index = _INDEX_TYPE if lanes == 1 else f"{_INDEX_TYPE}x{lanes}"
+        index = vector_of(_INDEX_TYPE, lanes)
         return first.source[code.astype(index)]
     places = [range(at, at + at_once) for at in range(0, lanes, at_once)]
     parts = [code] if len(places) == 1 else [picked([code], each) for each in places]

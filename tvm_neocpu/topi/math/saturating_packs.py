@@ -20,7 +20,7 @@ from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.machine.cpu import AVX2, AVX512
 from tvm_neocpu.core.machine.dot import WORD_BITS
-from tvm_neocpu.topi.math.dot_products import define, lanes_of
+from tvm_neocpu.topi.math.dot_products import WORD_TYPE, define, lanes_of, vector_of, whole
 from tvm_neocpu.topi.math.llvm_text import cut, function, joined, mask
 
 _BY_TYPE = {"int16": "packssdw", "uint8": "packuswb", "int8": "packsswb"}
@@ -50,35 +50,30 @@ class Codes:
         numbers = (str(number).replace("-", "m") for number in (self.low, self.high, self.zero))
         return "_".join(("neocpu", self.dtype, *numbers))
 
-    def of(self, whole: Expr) -> Expr:
+    def of(self, words: Expr) -> Expr:
         """Those of an int32 or of a vector, by arithmetic."""
-        lanes = lanes_of(whole)
+        lanes = lanes_of(words)
 
-        def kind(dtype: str) -> str:
-            return dtype if lanes == 1 else f"{dtype}x{lanes}"
+        def clipped(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
+            low, high = (whole(bound, lanes, dtype) for bound in bounds)
+            return tirx.Max(tirx.Min(value, high), low)
 
-        def const(value: int, dtype: str) -> Expr:
-            constant = tirx.const(value, dtype)
-            return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
-
-        def clipped(value: Expr, low: int, high: int, dtype: str) -> Expr:
-            return tirx.Max(tirx.Min(value, const(high, dtype)), const(low, dtype))
-
-        half = clipped(whole, *_HALF, "int32").astype(kind("int16"))
+        halves = vector_of("int16", lanes)
+        half = clipped(words, _HALF, WORD_TYPE).astype(halves)
         if self.zero:  # What is as large as 16 bits hold stays so.
-            shift = const(self.zero, "int16")
-            half = tirx.call_llvm_pure_intrin(kind("int16"), "llvm.sadd.sat", half, shift)
-        return clipped(half, self.low, self.high, "int16").astype(kind(self.dtype))
+            shift = whole(self.zero, lanes, "int16")
+            half = tirx.call_llvm_pure_intrin(halves, "llvm.sadd.sat", half, shift)
+        return clipped(half, (self.low, self.high), "int16").astype(vector_of(self.dtype, lanes))
 
 
-def packed(whole: Expr, codes: Codes, bits: int) -> Expr:
-    """``codes.of(whole)`` by what :func:`llvm_code` defines, chosen once the lanes are known.
+def packed(words: Expr, codes: Codes, bits: int) -> Expr:
+    """``codes.of(words)`` by what :func:`llvm_code` defines, chosen once the lanes are known.
 
     ``bits``: the CPU's ``packs``.
     """
     name = f"tirx.neocpu_{codes.dtype}_{bits}"
     define(name, None, _lowering(codes.dtype, bits))
-    return tirx.call_intrin(codes.dtype, name, whole, codes.low, codes.high, codes.zero)
+    return tirx.call_intrin(codes.dtype, name, words, codes.low, codes.high, codes.zero)
 
 
 @cache
@@ -87,11 +82,11 @@ def _lowering(dtype: str, bits: int) -> Callable[..., Expr]:
 
 
 def _lowered(call: Call, dtype: str, bits: int) -> Expr:
-    whole, *numbers = call.args
+    words, *numbers = call.args
     codes, lanes = Codes(dtype, *map(_number, numbers)), lanes_of(call)
     if lanes not in _lanes(bits):
-        return codes.of(whole)
-    return tirx.call_extern(f"{dtype}x{lanes}", f"{codes.name}_{lanes}", whole)
+        return codes.of(words)
+    return tirx.call_extern(f"{dtype}x{lanes}", f"{codes.name}_{lanes}", words)
 
 
 def _number(constant: Expr) -> int:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm
-from samples import HOST, check_over, compiled, drawn, sample
+from samples import HOST, check_over, drawn, run, sample
 from template_workloads import EPILOGUES, favourite
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
@@ -44,16 +43,10 @@ def with_residual(conv: ConvWorkload, config: Config) -> tuple[tirx.PrimFunc, li
 )
 def test_a_convolution_writes_over_its_residual(conv: ConvWorkload, template: str) -> None:
     func, arrays = with_residual(conv, favourite(template, conv, HOST.cpu))
-    got = compare(func, arrays)
+    got = run(func, arrays, arrays[-1].shape, "float32")
     written = written_over(func, len(arrays) - 1)
     assert written is not None and len(written.params) == len(arrays)
     check_over(func, arrays, len(arrays) - 1, got)
-
-
-def compare(func: tirx.PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:
-    got = tvm.runtime.tensor(np.empty_like(arrays[-1]))
-    compiled(func)(*map(tvm.runtime.tensor, arrays), got)
-    return got.numpy()
 
 
 def test_lines_of_both_are_asked_for_once() -> None:
@@ -71,7 +64,7 @@ def test_tiles_that_overhang_write_what_is_inside() -> None:
     config = ConvConfig(16, 16, reg_n=9, unroll_ker=True)
     func, arrays = with_residual(WIDE, config)
     assert "T.where" in str(func) and written_over(func, len(arrays) - 1) is not None
-    check_over(func, arrays, len(arrays) - 1, compare(func, arrays))
+    check_over(func, arrays, len(arrays) - 1, run(func, arrays, arrays[-1].shape, "float32"))
 
 
 def test_tiles_that_overlap_do_not() -> None:

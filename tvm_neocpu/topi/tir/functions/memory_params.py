@@ -78,7 +78,7 @@ def with_memory_params(
         written = written_over(func, at)
         if written is not None:
             left = [place - (place > at) for place in movable if place != at]
-            return Placed(*with_memory_params(written, left)[:2], at)
+            return with_memory_params(written, left)._replace(over=at)
     block = func.body.block
     large = [buffer for buffer in block.alloc_buffers if _is_large(buffer)]
     spaces = workspaces_of(func)
