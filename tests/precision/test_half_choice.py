@@ -13,8 +13,7 @@ import tvm
 from onnx_net import Net
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.accuracy.precision import request_of
-from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.accuracy.precision import NoLayersError, request_of
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.core.machine.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, FP32
@@ -244,8 +243,14 @@ def test_rounded_transforms_are_predicted() -> None:
 
 
 def test_a_network_without_layers() -> None:
+    """Who asks for one precision is told; "auto" finds that fp32 is best."""
     net = Net((1, 4, 6, 6))
     model = net.model(net("Relu", "data"))
     data = [{"data": np.ones((1, 4, 6, 6), "float32")}]
-    with pytest.raises(NeoCpuError, match="no convolution or dense layer"):
-        chosen(model, data, target().cpu, "bf16", 0.1)
+    for precision in ("bf16", "int8"):
+        with pytest.raises(NoLayersError, match="no convolution or dense layer"):
+            chosen(model, data, target().cpu, precision, 0.1)
+    found = chosen(model, data, target().cpu, "auto", 0.1)
+    assert found.model is model and found.report.measured == 0
+    assert found.report.chosen == found.report.fp32
+    assert "0 of 0 layers in int8" in found.report.lines()[0]

@@ -181,8 +181,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tvm_neocpu.bench",
         description=__doc__,
         epilog="`bench kernels --help`: each kernel against the FMA peak; `bench plan --help`: are "
-        "the layout search's costs true; `bench deploy --help`: time and memory until the first "
-        "answer. `bench networks` is this one.",
+        "the layout search's costs true; `bench model --help`: how good is the cost model, by a "
+        "log; `bench deploy --help`: time and memory until the first answer. `bench networks` is "
+        "this one.",
     )
     cli.add_common_options(parser)
     parser.add_argument(

@@ -19,6 +19,7 @@ from tvm_neocpu.core.accuracy.precision import (
     INT8,
     NAMES,
     AccuracyData,
+    NoLayersError,
     Request,
 )
 from tvm_neocpu.core.errors import ShapeError
@@ -72,15 +73,23 @@ def choose_precision(
 
     ``int8`` takes all layers that can, or as many as the bound allows. ``auto`` takes those that
     make the network faster by prediction, in int8 or half precision, and none where no choice that
-    was tried is faster. ``fp16`` and ``bf16`` do so with half precision alone.
+    was tried is faster, or where there are no layers. ``fp16`` and ``bf16`` do so with half
+    precision alone.
 
     Raises CalibrationDataError for data that do not fit the inputs, BoundError for an error that
     int8 cannot keep to, ShapeError for open shapes, ModelFileError for a model that is quantised
-    already, MissingPackageError without ONNX Runtime.
+    already, NoLayersError where int8 or half precision has nothing to compute,
+    MissingPackageError without ONNX Runtime.
     """
     fixed = resolve_shapes(model.graph, shapes)
     samples = samples_of(model, fixed, request.data)
-    network = mixed_network(model, name, samples, request.precision, cpu.halves)
+    try:
+        network = mixed_network(model, name, samples, request.precision, cpu.halves)
+    except NoLayersError:
+        if request.precision != AUTO:
+            raise
+        seconds = planned_seconds(model, fixed, cpu, history)
+        return Chosen(model, Report(AUTO, request.max_error, 0.0, seconds, seconds), model)
     if request.precision != INT8:
         return choose_fastest(model, network, fixed, request, cpu, history)
     quantiser = network.quantiser

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import onnx
 
 from tvm_neocpu.core.accuracy.output_noise import OutputNoise
-from tvm_neocpu.core.accuracy.precision import AUTO, HALF_DTYPES, INT8
-from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.accuracy.precision import AUTO, HALF_DTYPES, INT8, NoLayersError
 from tvm_neocpu.core.machine.half import BF16
 from tvm_neocpu.frontend.reading.half_metadata import asking_for_halves
 from tvm_neocpu.quantizing.accuracy.compare import compare
@@ -116,7 +115,7 @@ def mixed_network(
 ) -> MixedNetwork:
     """What a request for ``precision`` chooses from; ``halves`` are the types that a CPU widens.
 
-    Raises what :class:`Quantiser` raises, NeoCpuError for a model without layers.
+    Raises what :class:`Quantiser` raises, NoLayersError in half precision, too.
     """
     if precision in (AUTO, INT8):
         quantiser = Quantiser(model, name, samples, SETTINGS)
@@ -125,5 +124,5 @@ def mixed_network(
         )
     ready = prepared(model, name, samples[0], SETTINGS)
     if not layers_of(ready.graph):
-        raise NeoCpuError(f"{name} has no convolution or dense layer with constant weights")
+        raise NoLayersError(name)
     return MixedNetwork(ready, samples, half_types=(HALF_DTYPES[precision],))

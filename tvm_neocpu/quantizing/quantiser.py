@@ -11,6 +11,7 @@ import onnx
 
 from tvm_neocpu.core.accuracy.largest_error import largest_error
 from tvm_neocpu.core.accuracy.output_noise import OutputNoise
+from tvm_neocpu.core.accuracy.precision import NoLayersError
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.sensitivity import measure_noise
@@ -53,8 +54,8 @@ class Quantiser:
     ``layers`` are its convolutions and dense layers, ``everything`` the names of the operations
     that may be in int8, ``work`` their multiply-adds for a sample (results of what is no layer).
 
-    Raises NeoCpuError for a model without layers to quantise, an unknown name in ``excluded``, or
-    activations that are not finite.
+    Raises NoLayersError for a model without layers to quantise, NeoCpuError for an unknown name in
+    ``excluded`` or activations that are not finite.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Quantiser:
         self.ready = prepared(model, name, samples[0], settings)
         self.layers = layers_of(self.ready.graph)
         if not self.layers:
-            raise NeoCpuError(f"{name} has no convolution or dense layer with constant weights")
+            raise NoLayersError(name)
         _check_names(self.ready, settings.excluded)
         self.everything = self.choose(())
         if not self.everything:

@@ -22,6 +22,8 @@ def test_a_test_leaves_no_file_and_changes_none(tmp_path: Path) -> None:
         disk.check_writable(tmp_path / "nowhere" / "x.json")
     with pytest.raises(NeoCpuError, match=r"cannot write .*: Is a directory"):
         disk.check_writable(tmp_path)
+    with pytest.raises(NeoCpuError, match="- is no file here: name one, or /dev/stdout"):
+        disk.check_writable(Path("-"))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What no text has.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
+# Other programs mean their standard output by it.
+_DASH = Path("-")
 
 
 def prepare_log(path: Path) -> Path:
@@ -49,6 +51,8 @@ def check_writable(path: Path | None, is_report: bool = True) -> None:
     """
     if path is None:
         return
+    if path == _DASH:
+        raise NeoCpuError("- is no file here: name one, or /dev/stdout")
     if is_report:
         _check_is_no_other_file(path)
     with writing(path):

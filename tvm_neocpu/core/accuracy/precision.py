@@ -47,6 +47,13 @@ class PrecisionError(NeoCpuError, ValueError):
     """A precision that does not exist, lacks its data, or is not to be had here."""
 
 
+class NoLayersError(NeoCpuError):
+    """The network has nothing that lower precision could compute."""
+
+    def __init__(self, network: str) -> None:
+        super().__init__(f"{network} has no convolution or dense layer with constant weights")
+
+
 @dataclass(frozen=True)
 class Request:
     """A precision below fp32. ``max_error`` is relative, at the outputs; ``None``: no bound.
