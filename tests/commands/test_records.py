@@ -71,7 +71,7 @@ def test_best_shows_measurements_and_no_stale_times(
     assert records.main(["best", str(log.path), *TARGET, "--json", "best.json"]) == 0
     shown = capsys.readouterr().out
     assert "direct" in shown and str(DENSE) not in shown
-    assert "1 more workloads have stale records only" in shown
+    assert "1 more workloads have stale or failed records only" in shown
     found = json.loads(Path("best.json").read_text())
     assert [(row["threads"], row["ms"]) for row in found["best"]] == [(1, 4.0), (2, 1.0)]
     assert records.main(["best", *TARGET, "--threads", "1", "--json", "best.json"]) == 0

@@ -71,7 +71,7 @@ def _best(options: Options, cpu: Cpu) -> int:
     rows, stale = best_rows(logs, cpu, options.threads)
     _show(f"best records on {cpu.name}", rows)
     if stale:
-        print(f"{stale} more workloads have stale records only: hints for tune, no measurements")
+        print(f"{stale} more workloads have stale or failed records only: no measurements")
     disk.write_report(options.json, {"cpu": cpu.name, "best": rows, "stale_workloads": stale})
     return 0
 

@@ -187,8 +187,18 @@ def _told_before(request: _Request, name: str, network: FoldedNetwork) -> dict[s
     if verdict is None or not _is_enough(verdict, options.time_budget):
         return None
     gained = known.gained(network.graph)
-    print(f"{name}: {_old_news(verdict, gained)}", flush=True)
-    return {"network": name, "tuned_before": True, "ratio": verdict.ratio, "gained": gained}
+    news = _old_news(verdict, gained)
+    print(f"{name}: {news}", flush=True)
+    return {
+        "network": name,
+        "tuned_before": True,
+        "verdict": news,
+        "settled": verdict.complete,
+        "measured": verdict.candidates,
+        "seconds": verdict.seconds,
+        "ratio": verdict.ratio,
+        "gained": gained,
+    }
 
 
 def _session(

@@ -109,7 +109,9 @@ class TuningSession:
                 found = self._contenders(workers)
         with self._spent.on(PROOF):
             proof, plan = self._proofs().first_faster(found, self._left, self._reserve.proof)
-        seconds = self.seconds or self._elapsed()
+        seconds = self.seconds
+        if seconds is None or self.choices.trials is not None:
+            seconds = self._elapsed()  # --trials may have ended it: nothing is said of the rest
         verdict = verdict_of(self._board, self.graph, self.cpu, plan, proof, self.name, seconds)
         with self._interrupts.held():
             self.log.append_plan(plan, self.graph, self.cpu.name, self.cpu.cores)

@@ -59,5 +59,11 @@ def test_two_servers_one_of_them_killed(network, monkeypatch, caplog):
             workers.start(plan)
             kill(loopback.servers[1])
             assert isinstance(workers.build([plan], views=True)[0], ChildDied)
+            assert len(workers) == 0
             with pytest.raises(FleetError, match="no server of loopback"):
                 workers.build([plan], views=True)
+        with (
+            RemoteWorkers(network, loopback.fleet, 1) as workers,
+            pytest.raises(FleetError, match="no free server of loopback"),
+        ):
+            workers.start(plan)

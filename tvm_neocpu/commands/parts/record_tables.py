@@ -69,7 +69,8 @@ def workload_rows(logs: Sequence[IndexedLog]) -> list[Row]:
 
 
 def best_rows(logs: Sequence[IndexedLog], cpu: Cpu, threads: int | None) -> tuple[list[Row], int]:
-    """(the best record of each workload and thread count, workloads with stale records only)."""
+    """(the best record of each workload and thread count, workloads with stale or failed ones
+    only)."""
     counts = {count for log in logs for name, count in log.machines if name == cpu.name}
     rows: list[Row] = []
     known: set[Workload] = set()

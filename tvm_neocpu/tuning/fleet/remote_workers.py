@@ -32,6 +32,7 @@ from tvm_neocpu.tuning.in_network.processes.workers import (
     START_TIMEOUT,
     Start,
     all_done,
+    longest_build,
 )
 from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess, Children
 from tvm_neocpu.tuning.measuring.polite_end import end_between
@@ -48,10 +49,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Server:
-    """A process here that has a session with a server; ``baseline`` in seconds."""
+    """A process here that has a session with a server; ``baseline`` in seconds.
+
+    After ``longest`` a build counts as hung.
+    """
 
     process: ChildProcess
     baseline: float = 0.0
+    longest: float = BUILD_TIMEOUT
 
     def ask(self, name: str, *arguments: Any, timeout: float = BUILD_TIMEOUT) -> Any:
         """Raises ChildDied, and ends the process, where the server is lost."""
@@ -89,6 +94,7 @@ class RemoteWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._tell_of_lost()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._children.end()
         self._folder.cleanup()
@@ -102,12 +108,16 @@ class RemoteWorkers:
         return max(server.baseline for server in self._alive() or self._servers)
 
     def start(self, incumbent: Plan) -> None:
-        """Take every free server, and compile the incumbent for it."""
+        """Take every free server, and compile the incumbent for it.
+
+        Raises FleetError where none is to be had, ChildError where the incumbent does not run.
+        """
         self._incumbent = incumbent
         self._wanted = min(MAX_SERVERS, max(1, self.fleet.free()))
         problems = self._recruit(self._wanted)
         if not self._servers:
-            raise problems[0]
+            lost = isinstance(problems[0], ChildDied)
+            raise FleetError(str(problems[0])) if lost else problems[0]
         self._assigned = list(self._servers)
 
     def build(self, plans: Sequence[Plan], views: bool) -> list[ChildError | None]:
@@ -157,17 +167,19 @@ class RemoteWorkers:
 
     def _replace_lost(self) -> None:
         """Forget lost servers, and look for others; raises FleetError if there is none at all."""
-        alive = self._alive()
-        lost = len(self._servers) - len(alive)
-        if lost:
-            _LOG.warning("%d of %d servers of %s lost", lost, len(self._servers), self.fleet)
-        self._servers = alive
+        self._tell_of_lost()
+        self._servers = self._alive()
         missing = self._wanted - len(self._servers)
         if missing and (not self._servers or time.monotonic() - self._looked > RECRUIT_SECONDS):
             self._looked = time.monotonic()
             self._recruit(missing if not self._servers else min(missing, self.fleet.free()))
         if not self._servers:
             raise FleetError(f"no server of {self.fleet} is left; what was measured is in the log")
+
+    def _tell_of_lost(self) -> None:
+        lost = len(self._servers) - len(self._alive())
+        if lost:
+            _LOG.warning("%d of %d servers of %s lost", lost, len(self._servers), self.fleet)
 
     def _recruit(self, count: int) -> list[ChildError]:
         """Take up to so many servers; what went wrong with the others."""
@@ -185,7 +197,9 @@ class RemoteWorkers:
         load = partial(_machine, self.open_network, self.fleet, self.threads, folder)
         server = _connected(load, self._children.start)
         try:
+            started = time.monotonic()
             server.ask("build", INCUMBENT, self._incumbent)
+            server.longest = longest_build(time.monotonic() - started)
             server.baseline = server.ask("seconds", INCUMBENT)
         except ChildError:
             server.process.kill()
@@ -284,7 +298,7 @@ def _connected(load: Callable[[], RemoteMachine], start: Start = ChildProcess) -
 
 def _built(server: _Server, plan: Plan, views: bool) -> ChildError | None:
     try:
-        server.ask("build", STAND_IN, plan, views)
+        server.ask("build", STAND_IN, plan, views, timeout=server.longest)
     except ChildError as error:
         return error
     return None

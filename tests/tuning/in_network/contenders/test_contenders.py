@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_neocpu.core.errors import FleetError
 from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.network.layer_group import LayerGroup
 from tvm_neocpu.core.network.plan import Plan
@@ -117,6 +118,26 @@ def test_a_first_reading_is_no_better_than_what_is_confirmed(contest, space) -> 
     assert told[space[1]] == told[space[2]] == pytest.approx(0.8e-3)
     assert told[space[4]] == math.inf
     assert search.seconds(other.workload) == {space[0]: pytest.approx(1e-3)}
+
+
+class Nobody:
+    """A fleet whose servers were all killed."""
+
+    baseline = 10e-3
+
+    def __len__(self) -> int:
+        return 0
+
+    def build(self, plans, views) -> list[None]:
+        raise FleetError("no server of k is left")
+
+
+def test_a_fleet_of_which_nobody_is_left_says_so(contest, space) -> None:
+    contenders, search, _ = contest
+    search.wanted = space[3]
+    contenders.workers = Nobody()
+    with pytest.raises(FleetError, match="no server of k is left"):
+        contenders.find(lambda: True)
 
 
 class Timing:

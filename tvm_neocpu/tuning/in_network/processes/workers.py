@@ -27,6 +27,11 @@ Start = Callable[[Callable[[], Any], float], ChildProcess]
 INCUMBENT, STAND_IN = "incumbent", "stand-in"
 
 
+def longest_build(took: float) -> float:
+    """Seconds after which a stand-in's build counts as hung; the network's own ``took`` so long."""
+    return min(BUILD_TIMEOUT, BUILD_GRACE + BUILD_FACTOR * took)
+
+
 class Workers:
     """``count`` processes that hold the network; each compiles the incumbent when it starts.
 
@@ -52,8 +57,7 @@ class Workers:
         self._incumbent, started = incumbent, time.monotonic()
         for future in [self._threads.submit(self._process, index) for index in range(self._count)]:
             future.result()
-        took = time.monotonic() - started
-        self._longest = min(BUILD_TIMEOUT, BUILD_GRACE + BUILD_FACTOR * took)
+        self._longest = longest_build(time.monotonic() - started)
         self.baseline = self._ask(0, "seconds", INCUMBENT, timeout=BUILD_TIMEOUT)
 
     def build(self, plans: Sequence[Plan], views: bool) -> list[ChildError | None]:
