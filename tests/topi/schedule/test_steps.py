@@ -335,3 +335,28 @@ def test_long_epilogues_stay_loops_over_pixels(
     found = [int(sch.get(loop).kind) for loop in sch.get_loops(sch.get_sblock("y"))]
     names = {ForKind.SERIAL: "s", ForKind.VECTORIZED: "v", ForKind.UNROLLED: "u"}
     assert "".join(names[ForKind(kind)] for kind in found) == kinds
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_cores_share_out_rows_of_all_channels(cores: int) -> None:
+    @T.prim_func(s_tir=True)
+    def blocks_first(a: T.Buffer((2, 3, 5, 16)), b: T.Buffer((2, 3, 5, 16))) -> None:
+        for n, o, y, c in T.grid(2, 3, 5, 16):
+            with T.sblock("copy"):
+                vn, vo, vy, vc = T.axis.remap("SSSS", [n, o, y, c])
+                b[vn, vo, vy, vc] = a[vn, vo, vy, vc]
+
+    @T.prim_func(s_tir=True)
+    def rows_first(a: T.Buffer((2, 3, 5, 16)), b: T.Buffer((2, 3, 5, 16))) -> None:
+        for n, y, o, c in T.grid(2, 5, 3, 16):
+            with T.sblock("copy"):
+                vn, vo, vy, vc = T.axis.remap("SSSS", [n, o, y, c])
+                b[vn, vo, vy, vc] = a[vn, vo, vy, vc]
+
+    def outside(sch: Schedule) -> None:
+        loops = copy_loops(sch)[:3]
+        found = steps.rows_outside(sch, loops, Cpu("skylake-avx512", AVX512, cores=cores))
+        extents = [steps.loop_extent(sch, loop) for loop in found]
+        assert extents == ([2, 3, 5] if cores == 1 else [2, 5, 3])
+
+    assert_steps(blocks_first, outside, blocks_first if cores == 1 else rows_first)

@@ -83,7 +83,8 @@ def cut_chunk(
 
     ``None`` where more than one loop nest, or another loop, computes the layer.
     """
-    return chunk_of(schedule_as(func, config, cpu), extents, rewrites, cpu)
+    alone = cpu.with_cores(1)  # who shares out rows first would loop over other axes
+    return chunk_of(schedule_as(func, config, alone), extents, rewrites, cpu)
 
 
 def chunk_of(

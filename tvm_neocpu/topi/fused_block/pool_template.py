@@ -43,7 +43,7 @@ def pool_of(func: tirx.PrimFunc, reads: int, cpu: Cpu) -> Pool | None:
     shapes = [[int(extent) for extent in param.shape] for param in (data, output)]
     if any(len(shape) != 5 for shape in shapes):
         return None
-    scheduled = schedule_loops(func, cpu)
+    scheduled = schedule_loops(func, cpu.with_cores(1))
     if scheduled is None:
         return None
     batch, blocks, height = shapes[1][:3]

@@ -41,12 +41,12 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     loops = sch.get_loops(output)
     if not move.after:
         # Too few pixels or channels for a tile: a row of pixels, each from another vector.
-        steps.parallel_fused(sch, *loops[:3])
+        steps.parallel_fused(sch, *steps.rows_outside(sch, loops[:3], cpu))
         return output
     runs, lanes = steps.split_off(sch, loops[4], contiguous_run(move))
     steps.unroll_all(sch, runs)
     steps.vectorize_lanes(sch, lanes, cpu.unit(move.types.data))
-    steps.parallel_fused(sch, *loops[:3])
+    steps.parallel_fused(sch, *steps.rows_outside(sch, loops[:3], cpu))
     return output
 
 

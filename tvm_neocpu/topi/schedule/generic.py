@@ -100,9 +100,9 @@ def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     if not _is_static(sch, block):
         _schedule_symbolic(sch, block, unit)
     elif steps.is_reduction(sch, block):
-        schedule_reduction(sch, block, unit)
+        schedule_reduction(sch, block, cpu)
     else:
-        _schedule_spatial(sch, block, unit)
+        _schedule_spatial(sch, block, cpu)
 
 
 def _schedule_contraction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
@@ -134,13 +134,13 @@ def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
         sch.decompose_reduction(block, inner[0])
 
 
-def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
+def _schedule_spatial(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     """# for n, o, y, x, c  ->  parallel for n_o_y: for x: vectorised c.
 
     A row of its own lets LLVM lift out of the loop what depends on channel and row alone: the
     choice of a concat's part, the divisions of an interleave (4 times faster for NCHW4c).
     """
-    loops = sch.get_loops(block)
+    loops, unit = sch.get_loops(block), steps.unit_of(sch, block, cpu)
     if not loops:
         return
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
@@ -160,7 +160,7 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]
-    run_parallel(sch, outer, work)
+    run_parallel(sch, outer if row is not None else steps.rows_outside(sch, outer, cpu), work)
 
 
 def _fused_row(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> list[LoopRV] | None:

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
 
-from tvm_neocpu.core.machine.cpu import VectorUnit
+from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.contraction import is_contraction
 from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
@@ -21,9 +21,9 @@ MAX_PARTIAL_REGISTERS, MIN_PARTIAL_TRIPS = 8, 32
 MIN_ROW = 1
 
 
-def schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
+def schedule_reduction(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     """Schedule a block that reduces, in place; all extents are known."""
-    axes = sch.get(block).iter_vars
+    axes, unit = sch.get(block).iter_vars, steps.unit_of(sch, block, cpu)
     loops = sch.get_loops(block)
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
     if len(loops) != len(axes):
@@ -48,13 +48,13 @@ def schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
         run_parallel(sch, spatial, work)
         sch.decompose_reduction(block, reduction[0])
         return
-    _reduce_rows(sch, block, unit, spatial, reduction, work)
+    _reduce_rows(sch, block, cpu, spatial, reduction, work)
 
 
 def _reduce_rows(
     sch: Schedule,
     block: SBlockRV,
-    unit: VectorUnit,
+    cpu: Cpu,
     spatial: list[LoopRV],
     reduction: list[LoopRV],
     work: int,
@@ -63,6 +63,7 @@ def _reduce_rows(
 
     The accumulator is a row of channels, or several partial ones, which LLVM keeps in registers.
     """
+    unit = steps.unit_of(sch, block, cpu)
     # Part of a block's channels have a loop over the parts outside.
     is_part = len(spatial) > len(steps.output_shape(sch, block))
     reduced, partial = len(reduction), None
@@ -76,7 +77,7 @@ def _reduce_rows(
     store = sch.cache_write(block, 0, steps.LOCAL)
     # A chunk is a row of pixels, whatever a pixel's channels are cut into.
     keep = min(len(outer) - 1, 2 if is_part else 1)
-    run_parallel(sch, outer[: len(outer) - keep], work)
+    run_parallel(sch, steps.rows_outside(sch, outer[: len(outer) - keep], cpu), work)
     at = sch.get_loops(block)[-len(reduction) - 2]
     sch.reverse_compute_at(store, at, preserve_unit_loops=True)
     steps.vectorize_lanes(sch, sch.get_loops(store)[-1], unit)

@@ -7,6 +7,8 @@ that an elementwise epilogue can be inlined into the store, whatever the accumul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -147,6 +149,20 @@ def parallel_fused(sch: Schedule, *loops: LoopRV) -> LoopRV:
     if static_extent(sch, loop) != 1:
         sch.parallel(loop)
     return loop
+
+
+def rows_outside(sch: Schedule, loops: Sequence[LoopRV], cpu: Cpu) -> list[LoopRV]:
+    """# for n, o, y  ->  for n, y, o: a core that gets a part of them has rows of all channels.
+
+    Layer after layer it has the same rows, and no core waits for another one's lines
+    (:mod:`tvm_neocpu.topi.cost.foreign`). One core goes through memory as it lies; other loops stay
+    as they are.
+    """
+    if cpu.cores == 1 or len(loops) != 3:
+        return list(loops)
+    image, channels, row = loops
+    sch.reorder(row, channels)
+    return [image, row, channels]
 
 
 def spread_over_sets(sch: Schedule, block: SBlockRV, axis: int, unit: VectorUnit) -> None:
