@@ -148,6 +148,23 @@ def test_a_network_that_does_not_run_is_one_line(
     assert "error: lenet does not run as it is: its process ended" in capfd.readouterr().err
 
 
+def test_a_network_that_does_not_run_loses_no_report_on_others(
+    sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, runs = sessions(), iter([True, False])
+
+    def run() -> Outcome:
+        if not next(runs):
+            raise ChildDied("its process ended with code -11")
+        return Outcome(None, 7, 1, 2.0)
+
+    monkeypatch.setattr(found, "run", run)
+    argv = ["lenet", "squeezenet1_1", "--log", "x.log", "--json", "x.json"]
+    assert tune.main(argv) == USER_ERROR
+    reports = json.loads(Path("x.json").read_text())["networks"]
+    assert [report["network"] for report in reports] == ["lenet"]
+
+
 @pytest.mark.parametrize(
     ("complete", "candidates", "budget", "goes_on"),
     [

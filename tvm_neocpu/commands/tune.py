@@ -111,16 +111,19 @@ def _tune(argv: list[str]) -> int:
     shapes = cli.parse_shapes(options.shape)
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [disk.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
-    reports = []
+    reports: list[dict[str, Any]] = []
     load = load_of_others(target.cpu.cores) if fleet is None else None
-    for (name, model), log in zip(networks, logs, strict=True):
-        model, _ = in_precision(name, model, shapes, options, flags)
-        request = _Request(options, target, text, log, site, load)
-        report = _tune_network(request, name, model, resolve_shapes(model.graph, shapes))
-        reports.append(report)
-        if report.get("interrupted"):
-            break
-    disk.write_report(options.json, {"networks": reports})
+    try:
+        for (name, model), log in zip(networks, logs, strict=True):
+            model, _ = in_precision(name, model, shapes, options, flags)
+            request = _Request(options, target, text, log, site, load)
+            report = _tune_network(request, name, model, resolve_shapes(model.graph, shapes))
+            reports.append(report)
+            if report.get("interrupted"):
+                break
+    finally:
+        if reports:  # also of the networks before one that cannot be tuned
+            disk.write_report(options.json, {"networks": reports})
     return INTERRUPTED if any(report.get("interrupted") for report in reports) else 0
 
 

@@ -109,12 +109,16 @@ def parse(text: str) -> dict[str, Calibration]:
 
 
 def save(path: Path, cpu: str, calibration: Calibration) -> None:
-    """Write one CPU's calibration and keep those of other CPUs. Raises CalibrationError."""
+    """Write one CPU's calibration and keep those of other CPUs. Raises CalibrationError.
+
+    Figures that could not be measured this time stay as an earlier calibration found them.
+    """
     try:
         entries = load(path)
     except FileNotFoundError:
         entries = {}
-    entries[cpu] = calibration
+    earlier = entries[cpu].parameters if cpu in entries else {}
+    entries[cpu] = replace(calibration, parameters={**earlier, **calibration.parameters})
     cpus = {
         name: {"parameters": dict(entry.parameters), "provenance": dict(entry.provenance)}
         for name, entry in sorted(entries.items())

@@ -158,3 +158,10 @@ def test_a_record_says_how_often_the_candidate_was_read(play, space) -> None:
 )
 def test_errors_have_the_numbers_of_autotvm(error: ChildError, number: MeasureErrorNo) -> None:
     assert error_number(error) == number
+
+
+def test_a_fleet_of_which_nobody_is_left_is_asked_for_more(play, monkeypatch) -> None:
+    """Its `build` looks for other servers, and says so where there are none."""
+    monkeypatch.setattr(ScriptedWorkers, "__len__", lambda self: 0)
+    _, _, workers = play(lambda config: 1.1, rounds=1)
+    assert workers.builds == 1
