@@ -101,7 +101,7 @@ class Rounds:
                 self.keep(record)
 
     def _turns(self) -> list[_Turn]:
-        """One for each process; one where a fleet has lost all, which looks for others, or says so."""
+        """One for each process; one where a fleet has lost all, so that it looks for others."""
         turns: list[_Turn] = []
         taken: set[Config] = set()
         # A layer in a branch that is not taken has no seat, and a config like all others.
