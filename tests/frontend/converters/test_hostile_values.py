@@ -173,7 +173,10 @@ def test_nan_is_an_extremum_only_in_the_first_place(op_type: str) -> None:
                 (),
                 {"axis": axis, "keepdims": keeps, "select_last_index": 1 - keeps},
             )
-            for values, axis in ((data, 1), (data.T.copy(), 0), (long, -1), (worst, 1), (wide, 1))
+            for values, axis in (
+                *((data, 1), (data.T.copy(), 0), (long, -1), (worst, 1), (wide, 1)),
+                *((data[None], -1), (data.T[None].copy(), 1)),  # one image
+            )
             for keeps in (0, 1)
         ]
     )

@@ -127,9 +127,12 @@ def test_the_place_of_an_extremum(op_type: str) -> None:
 
 @pytest.mark.parametrize("last", [0, 1])
 def test_places_in_vectors_and_in_long_rows(last: int) -> None:
-    """Classes of an image are compared in vectors of pixels; long rows are read twice."""
+    """Classes of an image are compared in vectors of pixels, also where they lie side by side (in
+    one piece of 1024 pixels, in two); long rows are read twice.
+    """
     rng = np.random.default_rng(7)
     shapes = [((1, 19, 8, 16), 1), ((2, 5, 3, 7), 1), ((2, 3, 70), -1), ((3, 64), 1), ((40,), 0)]
+    shapes += [((1, 33, 37, 5), -1), ((1, 7, 3), 2), ((1, 63), 1), ((1, 4, 1), -1)]
     check_together(
         [
             Case(

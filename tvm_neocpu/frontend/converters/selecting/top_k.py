@@ -11,12 +11,13 @@ from tvm import relax, te
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
 from tvm_neocpu.frontend.converters.compute.extreme_across import place_across
+from tvm_neocpu.frontend.converters.compute.extreme_in_rows import place_in_rows
 from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import head, length_from
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.selecting.one_hot import is_at
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
-from tvm_neocpu.topi.math.extreme_place import place_of_extreme
+from tvm_neocpu.topi.math.extreme_place import LONG, place_of_extreme
 
 # TVM's runtime sorts no unsigned integers but the narrowest.
 _SORTED_AS = {"uint16": "int32", "uint32": "int64"}
@@ -95,8 +96,12 @@ def arg_extremum(node: Node) -> relax.Expr:
     keeps = bool(node.attributes.get("keepdims", 1))
     takes_last = bool(node.attributes.get("select_last_index", 0))
     shape = static_shape_of(node.data.ty)
-    if axis < node.rank - 1 and shape is not None and shape[0] == 1:
-        return place_across(node, axis, _BETTER[is_largest, takes_last], keeps)
+    if shape is not None and shape[0] == 1:
+        better = _BETTER[is_largest, takes_last]
+        if axis < node.rank - 1:
+            return place_across(node, axis, better, keeps)
+        if axis > 0 and 1 < shape[-1] < LONG and 0 not in shape:
+            return place_in_rows(node, better, keeps)
 
     def compute(data: te.Tensor) -> te.Tensor:
         return place_of_extreme(data, axis, is_largest, keeps, takes_last)
