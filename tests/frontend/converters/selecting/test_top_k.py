@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_node import Array, Case, check_together, node_model, ours
+from onnx import TensorProto, helper
+from onnx_node import Array, Case, check_together, node_model, onnx_runtime, ours
+from tvm import relax
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -175,3 +177,25 @@ def test_hardmax_is_one_at_the_first_largest(opset: int) -> None:
         + [Case("Hardmax", [_values(2, 3)])],
         opset=opset,
     )
+
+
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 3, 2, 1), (0, 1, 3, 2)])
+@pytest.mark.parametrize("shape", [(1, 5, 7, 9), (2, 5, 7, 9)])
+def test_places_of_classes_behind_a_transpose(
+    order: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    """Exports of TensorFlow turn a map to NHWC before they look for the largest class."""
+    data = np.random.default_rng(3).integers(-9, 9, shape).astype("float32")
+    turned = helper.make_node("Transpose", ["x"], ["t"], perm=order)
+    places = helper.make_node("ArgMax", ["t"], ["y"], axis=3, keepdims=0)
+    graph = helper.make_graph(
+        [turned, places],
+        "classes",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    mod, _ = relay.frontend.from_onnx(model)
+    turns = "permute_dims" in relax.transform.DeadCodeElimination()(mod).script()
+    assert turns == (order == (0, 3, 2, 1))  # the other axes change places
+    np.testing.assert_array_equal(ours(model, [data])[0], onnx_runtime(model, [data])[0])

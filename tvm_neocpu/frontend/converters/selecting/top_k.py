@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax, te
@@ -16,6 +17,7 @@ from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import head, length_from
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.selecting.one_hot import is_at
+from tvm_neocpu.relay_passes.ir.exprs import call_of, ints
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 from tvm_neocpu.topi.math.extreme_place import LONG, place_of_extreme
 
@@ -95,6 +97,8 @@ def arg_extremum(node: Node) -> relax.Expr:
     axis = node.from_front(int(node.attributes["axis"]))
     keeps = bool(node.attributes.get("keepdims", 1))
     takes_last = bool(node.attributes.get("select_last_index", 0))
+    if not keeps:
+        node, axis = _before_a_transpose(node, axis)
     shape = static_shape_of(node.data.ty)
     if shape is not None and shape[0] == 1:
         better = _BETTER[is_largest, takes_last]
@@ -107,6 +111,23 @@ def arg_extremum(node: Node) -> relax.Expr:
         return place_of_extreme(data, axis, is_largest, keeps, takes_last)
 
     return node.builder.emit_te(compute, node.data, primfunc_name_hint=node.op_type.lower())
+
+
+def _before_a_transpose(node: Node, axis: int) -> tuple[Node, int]:
+    """The node over what a transpose has turned, if the axes but its own keep their order.
+
+    # ArgMax(Transpose(x: NCHW -> NHWC), axis 3)  ->  ArgMax(x, axis 1)
+    """
+    data = node.data
+    value = node.builder.lookup_binding(data) if isinstance(data, relax.Var) else data
+    turned = call_of(value, "relax.permute_dims")
+    if turned is None or turned.attrs.axes is None:
+        return node, axis
+    order = ints(turned.attrs.axes)
+    others = [*order[:axis], *order[axis + 1 :]]
+    if others != sorted(others):
+        return node, axis
+    return replace(node, inputs=(turned.args[0], *node.inputs[1:])), order[axis]
 
 
 def hardmax(node: Node) -> relax.Expr:
