@@ -133,7 +133,9 @@ def _around(geometry: DirectGeometry, cpu: Cpu, near: Near) -> tuple[float, Supp
         copied = geometry.image_bytes * _part_of_lines(geometry, cpu)
         padding = copied / PADDED_BYTES_PER_CYCLE * _halo(geometry)
     conv, config = geometry.conv, geometry.config
-    if config.parallel_oc and geometry.out_blocks > 1 and not conv.reads_plain:
+    by_channels = config.parallel_oc and geometry.out_blocks > 1
+    # Tiles that overhang the rows would win by this alone, and no group of layers takes them.
+    if (by_channels or geometry.rows != conv.out_height) and not conv.reads_plain:
         read = min(1.0, max(1, geometry.readers) / cpu.cores)
         padding += shared_cycles(conv.in_bytes, read, cpu)
     streams = geometry.streams(cpu)
