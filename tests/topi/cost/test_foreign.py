@@ -8,7 +8,6 @@ from tvm_neocpu.topi.cost.foreign import (
     FOREIGN_L3_CYCLES,
     cycles_of_line,
     foreign_lines,
-    shared_cycles,
 )
 
 CPU = Cpu("cpu", AVX2, cores=4, l2=256 * KIB)
@@ -23,10 +22,3 @@ def test_a_core_waits_for_none_of_its_own_lines() -> None:
 def test_what_outgrows_the_l2_of_all_cores_has_left_for_l3() -> None:
     assert cycles_of_line(4 * 256 * KIB, CPU) == FOREIGN_L2_CYCLES
     assert cycles_of_line(4 * 256 * KIB + 64, CPU) == FOREIGN_L3_CYCLES
-
-
-def test_a_map_that_all_read_costs_every_core_its_foreign_lines() -> None:
-    """64 lines: each of four cores waits for the 48 that it did not write."""
-    assert shared_cycles(64 * CPU.line, 1.0, CPU) == 4 * 48 * FOREIGN_L2_CYCLES
-    assert shared_cycles(64 * CPU.line, 0.25, CPU) == 4 * 12 * FOREIGN_L2_CYCLES
-    assert shared_cycles(64 * CPU.line, 1.0, Cpu("cpu", AVX2, cores=1)) == 0

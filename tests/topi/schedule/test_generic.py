@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -132,6 +133,16 @@ def test_blocked_layouts_run_in_parallel_vectors(name: str) -> None:
     assert "T.parallel(" in text
     widths = ("T.vectorized(T.int64(16))", "T.vectorized(T.int64(64))", "T.int64(1), 64)")
     assert any(width in text for width in widths)
+
+
+@pytest.mark.parametrize("name", ["max pool, blocked", "average pool, blocked", "slice of blocks"])
+def test_cores_share_out_rows_of_all_blocks(name: str) -> None:
+    """As layers do: else each core would read what others wrote. One core goes block by block."""
+    build, shapes = CASES[name]
+    mod = fused(build, *((1, 16, 40, 30, 16) for _ in shapes))
+    for cores, order in ((1, r"0_\w+1_\w+2_fused"), (2, r"0_\w+2_\w+1_fused")):
+        text = ScheduleFunctions(SKYLAKE.with_cores(cores))(mod).script()
+        assert re.search(order, text), text
 
 
 def biased(rows: tuple[int, ...]) -> str:

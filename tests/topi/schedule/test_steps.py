@@ -340,23 +340,35 @@ def test_long_epilogues_stay_loops_over_pixels(
 @pytest.mark.parametrize("cores", [1, 2])
 def test_cores_share_out_rows_of_all_channels(cores: int) -> None:
     @T.prim_func(s_tir=True)
-    def blocks_first(a: T.Buffer((2, 3, 5, 16)), b: T.Buffer((2, 3, 5, 16))) -> None:
-        for n, o, y, c in T.grid(2, 3, 5, 16):
+    def blocks_first(a: T.Buffer((2, 3, 5, 4, 16)), b: T.Buffer((2, 3, 5, 4, 16))) -> None:
+        for n, o, y, x, c in T.grid(2, 3, 5, 4, 16):
             with T.sblock("copy"):
-                vn, vo, vy, vc = T.axis.remap("SSSS", [n, o, y, c])
-                b[vn, vo, vy, vc] = a[vn, vo, vy, vc]
+                vn, vo, vy, vx, vc = T.axis.remap("SSSSS", [n, o, y, x, c])
+                b[vn, vo, vy, vx, vc] = a[vn, vo, vy, vx, vc]
 
     @T.prim_func(s_tir=True)
-    def rows_first(a: T.Buffer((2, 3, 5, 16)), b: T.Buffer((2, 3, 5, 16))) -> None:
-        for n, y, o, c in T.grid(2, 5, 3, 16):
+    def rows_first(a: T.Buffer((2, 3, 5, 4, 16)), b: T.Buffer((2, 3, 5, 4, 16))) -> None:
+        for n, y, o, x, c in T.grid(2, 5, 3, 4, 16):
             with T.sblock("copy"):
-                vn, vo, vy, vc = T.axis.remap("SSSS", [n, o, y, c])
-                b[vn, vo, vy, vc] = a[vn, vo, vy, vc]
+                vn, vo, vy, vx, vc = T.axis.remap("SSSSS", [n, o, y, x, c])
+                b[vn, vo, vy, vx, vc] = a[vn, vo, vy, vx, vc]
+
+    cpu = Cpu("skylake-avx512", AVX512, cores=cores)
 
     def outside(sch: Schedule) -> None:
-        loops = copy_loops(sch)[:3]
-        found = steps.rows_outside(sch, loops, Cpu("skylake-avx512", AVX512, cores=cores))
+        found = steps.rows_outside(sch, sch.get_sblock("copy"), copy_loops(sch)[:3], cpu)
         extents = [steps.loop_extent(sch, loop) for loop in found]
         assert extents == ([2, 3, 5] if cores == 1 else [2, 5, 3])
 
     assert_steps(blocks_first, outside, blocks_first if cores == 1 else rows_first)
+
+
+def test_rows_of_what_is_no_map_stay_where_they_are() -> None:
+    """Tokens: the second axis is no block of channels."""
+    cpu = Cpu("skylake-avx512", AVX512, cores=2)
+
+    def outside(sch: Schedule) -> None:
+        loops = copy_loops(sch)
+        assert steps.rows_outside(sch, sch.get_sblock("copy"), loops, cpu) == loops
+
+    assert_steps(copy_48, outside, copy_48)

@@ -21,7 +21,7 @@ from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pool_template import pool_of, pooled_function
 from tvm_neocpu.topi.fused_block.pooled_conv import bands_of
-from tvm_neocpu.topi.fused_block.template import member_of
+from tvm_neocpu.topi.fused_block.template import layers_of, member_of
 
 OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.
@@ -78,7 +78,10 @@ class _Search:
             value = binding.value
             if op_name(value) != CALL_TIR or len(value.args) != 2:
                 continue
-            layer = member_of(self._mod[str(value.args[0].name_hint)])
+            func = self._mod[str(value.args[0].name_hint)]
+            if layers_of(func) is not None:
+                continue  # another group, which is scheduled already
+            layer = member_of(func)
             if layer is None:
                 self._visit_reader(binding, planned)
                 continue

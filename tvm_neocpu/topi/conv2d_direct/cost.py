@@ -11,7 +11,6 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.machine.half import widening_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream
-from tvm_neocpu.topi.cost.foreign import shared_cycles
 from tvm_neocpu.topi.cost.roofline import (
     ALONE,
     L2_SHARE,
@@ -132,12 +131,6 @@ def _around(geometry: DirectGeometry, cpu: Cpu, near: Near) -> tuple[float, Supp
     if geometry.is_padded:
         copied = geometry.image_bytes * _part_of_lines(geometry, cpu)
         padding = copied / PADDED_BYTES_PER_CYCLE * _halo(geometry)
-    conv, config = geometry.conv, geometry.config
-    by_channels = config.parallel_oc and geometry.out_blocks > 1
-    # Tiles that overhang the rows would win by this alone, and no group of layers takes them.
-    if (by_channels or geometry.rows != conv.out_height) and not conv.reads_plain:
-        read = min(1.0, max(1, geometry.readers) / cpu.cores)
-        padding += shared_cycles(conv.in_bytes, read, cpu)
     streams = geometry.streams(cpu)
     chunks = geometry.chunks // streams if geometry.config.parallel_oc else geometry.chunks
     return padding, supply_of(chunks, _traffic(geometry, cpu, near), in_streams(cpu, streams))

@@ -10,7 +10,6 @@ from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
-from tvm_neocpu.topi.cost.foreign import shared_cycles
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     PANEL_SHARE,
@@ -71,8 +70,6 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
             cycles += chunks.copied * _copy_cycles(conv, config, chunks.whole_rows, cpu)
             if config.ic_bn == 0:
                 cycles += 1.0 * math.prod(conv.in_shape)
-        if config.parallel_oc and config.ic_bn:
-            cycles += shared_cycles(conv.in_bytes, min(1.0, chunks.walks / cpu.cores), cpu)
         return seconds_beside(cycles, chunks.supply, cpu) + cpu.fork_join * chunks.passes_before
 
     return price

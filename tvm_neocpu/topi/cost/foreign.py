@@ -11,16 +11,6 @@ from tvm_neocpu.core.machine.cpu import Cpu
 FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
 
 
-def shared_cycles(written: float, read: float, cpu: Cpu) -> float:
-    """Cycles, of all cores together, of a map of which each core reads a share, whoever wrote it.
-
-    Layers that divide it by rows read what they wrote, but for a few rows between them.
-    """
-    if cpu.cores == 1:
-        return 0.0
-    return cpu.cores * foreign_lines(written, read, cpu) * cycles_of_line(written, cpu)
-
-
 def foreign_lines(written: float, read: float, cpu: Cpu) -> float:
     """Lines from other cores that a core reads of ``written`` bytes, of which it reads a share."""
     return written / cpu.line * read * (cpu.cores - 1) / cpu.cores

@@ -83,8 +83,7 @@ def cut_chunk(
 
     ``None`` where more than one loop nest, or another loop, computes the layer.
     """
-    alone = cpu.with_cores(1)  # who shares out rows first would loop over other axes
-    return chunk_of(schedule_as(func, config, alone), extents, rewrites, cpu)
+    return chunk_of(schedule_as(func, config, cpu), extents, rewrites, cpu)
 
 
 def chunk_of(

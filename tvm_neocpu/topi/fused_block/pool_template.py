@@ -43,6 +43,7 @@ def pool_of(func: tirx.PrimFunc, reads: int, cpu: Cpu) -> Pool | None:
     shapes = [[int(extent) for extent in param.shape] for param in (data, output)]
     if any(len(shape) != 5 for shape in shapes):
         return None
+    # On several cores rows come first (`steps.rows_outside`), and bands need (n, o, y).
     scheduled = schedule_loops(func, cpu.with_cores(1))
     if scheduled is None:
         return None

@@ -32,7 +32,7 @@ def compute(data: te.Tensor, move: TransformWorkload, config: TransformConfig) -
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """# to and from NCHW: tiles of pixels x channels, turned in registers
 
-    # between blocks: parallel n_o_y: for x: vectors of the longest run that both keep together
+    # between blocks: parallel n_y_o: for x: vectors of the longest run that both keep together
     """
     move = anchor.workload
     output = steps.inline_epilogue(sch, anchor.block)
@@ -41,12 +41,12 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     loops = sch.get_loops(output)
     if not move.after:
         # Too few pixels or channels for a tile: a row of pixels, each from another vector.
-        steps.parallel_fused(sch, *steps.rows_outside(sch, loops[:3], cpu))
+        steps.parallel_fused(sch, *loops[:3])
         return output
     runs, lanes = steps.split_off(sch, loops[4], contiguous_run(move))
     steps.unroll_all(sch, runs)
     steps.vectorize_lanes(sch, lanes, cpu.unit(move.types.data))
-    steps.parallel_fused(sch, *steps.rows_outside(sch, loops[:3], cpu))
+    steps.parallel_fused(sch, *steps.rows_outside(sch, output, loops[:3], cpu))
     return output
 
 

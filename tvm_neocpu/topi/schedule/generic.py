@@ -23,7 +23,12 @@ from tvm_neocpu.topi.schedule.borders import interior_of
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
 from tvm_neocpu.topi.schedule.reduction import schedule_reduction
 from tvm_neocpu.topi.schedule.row_axes import run_of_elements
-from tvm_neocpu.topi.schedule.shares import MAX_VECTORS, run_parallel, work_of
+from tvm_neocpu.topi.schedule.shares import (
+    MAX_VECTORS,
+    run_parallel,
+    run_rows_parallel,
+    work_of,
+)
 from tvm_neocpu.topi.schedule.stages import (
     has_rows,
     is_stage,
@@ -135,7 +140,7 @@ def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
 
 
 def _schedule_spatial(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
-    """# for n, o, y, x, c  ->  parallel for n_o_y: for x: vectorised c.
+    """# for n, o, y, x, c  ->  parallel for n_y_o: for x: vectorised c.
 
     A row of its own lets LLVM lift out of the loop what depends on channel and row alone: the
     choice of a concat's part, the divisions of an interleave (4 times faster for NCHW4c).
@@ -160,7 +165,10 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]
-    run_parallel(sch, outer if row is not None else steps.rows_outside(sch, outer, cpu), work)
+    if row is None:
+        run_rows_parallel(sch, block, outer, work, cpu)
+    else:
+        run_parallel(sch, outer, work)
 
 
 def _fused_row(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> list[LoopRV] | None:

@@ -12,7 +12,12 @@ from tvm_neocpu.core.machine.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.contraction import is_contraction
 from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
-from tvm_neocpu.topi.schedule.shares import MAX_VECTORS, run_parallel, work_of
+from tvm_neocpu.topi.schedule.shares import (
+    MAX_VECTORS,
+    run_parallel,
+    run_rows_parallel,
+    work_of,
+)
 from tvm_neocpu.topi.tir.tiles.whole_vectors import LANES_KEY
 
 # Registers of partial results, and trips of a reduction from which on they pay.
@@ -59,7 +64,7 @@ def _reduce_rows(
     reduction: list[LoopRV],
     work: int,
 ) -> None:
-    """# for n, o, y, x, c, kh, kw  ->  parallel for n_o_y: for x: for kh, kw: vectorised c.
+    """# for n, o, y, x, c, kh, kw  ->  parallel for n_y_o: for x: for kh, kw: vectorised c.
 
     The accumulator is a row of channels, or several partial ones, which LLVM keeps in registers.
     """
@@ -77,7 +82,7 @@ def _reduce_rows(
     store = sch.cache_write(block, 0, steps.LOCAL)
     # A chunk is a row of pixels, whatever a pixel's channels are cut into.
     keep = min(len(outer) - 1, 2 if is_part else 1)
-    run_parallel(sch, steps.rows_outside(sch, outer[: len(outer) - keep], cpu), work)
+    run_rows_parallel(sch, block, outer[: len(outer) - keep], work, cpu)
     at = sch.get_loops(block)[-len(reduction) - 2]
     sch.reverse_compute_at(store, at, preserve_unit_loops=True)
     steps.vectorize_lanes(sch, sch.get_loops(store)[-1], unit)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tvm_neocpu.core.machine.cpu import Cpu
 from tvm_neocpu.topi.schedule import steps
 
 # Below this many innermost operations a fork costs more than the other cores save.
@@ -20,6 +21,15 @@ UNKNOWN_EXTENT = 64
 def work_of(sch: Schedule, loops: list[LoopRV]) -> int:
     """The innermost operations of a nest, with a guess where an extent is not known."""
     return math.prod(steps.static_extent(sch, loop) or UNKNOWN_EXTENT for loop in loops)
+
+
+def run_rows_parallel(
+    sch: Schedule, block: SBlockRV, loops: list[LoopRV], work: int, cpu: Cpu
+) -> list[LoopRV]:
+    """:func:`run_parallel`, where a block writes blocks of channels over rows first."""
+    if work >= MIN_PARALLEL_WORK:
+        loops = steps.rows_outside(sch, block, loops, cpu)
+    return run_parallel(sch, loops, work)
 
 
 def run_parallel(sch: Schedule, loops: list[LoopRV], work: int) -> list[LoopRV]:

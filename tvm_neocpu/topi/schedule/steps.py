@@ -20,6 +20,8 @@ from tvm_neocpu.topi.tir.loops.affine import names_values
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
 # Registers that one vector statement may take: as many as a row of any register tile has.
 MAX_VECTORS = 8
+# Axes of a map in blocks of channels: image, block, row, column, channel.
+BLOCKED_RANK = 5
 # The scope of what a kernel holds in registers.
 LOCAL = "local"
 
@@ -151,14 +153,14 @@ def parallel_fused(sch: Schedule, *loops: LoopRV) -> LoopRV:
     return loop
 
 
-def rows_outside(sch: Schedule, loops: Sequence[LoopRV], cpu: Cpu) -> list[LoopRV]:
+def rows_outside(sch: Schedule, block: SBlockRV, loops: Sequence[LoopRV], cpu: Cpu) -> list[LoopRV]:
     """# for n, o, y  ->  for n, y, o: a core that gets a part of them has rows of all channels.
 
-    Layer after layer it has the same rows, and no core waits for another one's lines
-    (:mod:`tvm_neocpu.topi.cost.foreign`). One core goes through memory as it lies; other loops stay
-    as they are.
+    Layer after layer it has the same rows, so that cores share few lines. ``loops`` are the outer
+    ones of a ``block`` that writes blocks of channels (n, o, y, x, c); any others stay as they are.
+    So do those of one core, which goes through memory as it lies.
     """
-    if cpu.cores == 1 or len(loops) != 3:
+    if cpu.cores == 1 or len(loops) != 3 or len(output_shape(sch, block)) != BLOCKED_RANK:
         return list(loops)
     image, channels, row = loops
     sch.reorder(row, channels)

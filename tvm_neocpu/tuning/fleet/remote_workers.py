@@ -47,6 +47,10 @@ OpenNetwork = Callable[[], Lowering]
 _LOG = logging.getLogger(__name__)
 
 
+class _ServerGone(ChildDied):
+    """A server that was lost, or none that was free: nothing is wrong with what it was to run."""
+
+
 @dataclass(eq=False)
 class _Server:
     """A process here that has a session with a server; ``baseline`` in seconds.
@@ -68,7 +72,7 @@ class _Server:
             if error.kind != ServerLostError.__name__:
                 raise
             self.process.kill()
-            raise ChildDied(str(error)) from None
+            raise _ServerGone(str(error)) from None
 
 
 @dataclass
@@ -116,8 +120,8 @@ class RemoteWorkers:
         self._wanted = min(MAX_SERVERS, max(1, self.fleet.free()))
         problems = self._recruit(self._wanted)
         if not self._servers:
-            lost = isinstance(problems[0], ChildDied)
-            raise FleetError(str(problems[0])) if lost else problems[0]
+            ours = [problem for problem in problems if not isinstance(problem, _ServerGone)]
+            raise ours[0] if ours else FleetError(str(problems[0]))
         self._assigned = list(self._servers)
 
     def build(self, plans: Sequence[Plan], views: bool) -> list[ChildError | None]:
@@ -293,7 +297,7 @@ def _connected(load: Callable[[], RemoteMachine], start: Start = ChildProcess) -
     except ChildError as error:
         if error.kind not in (FleetError.__name__, ServerLostError.__name__):
             raise
-        raise ChildDied(str(error)) from None
+        raise _ServerGone(str(error)) from None
 
 
 def _built(server: _Server, plan: Plan, views: bool) -> ChildError | None:

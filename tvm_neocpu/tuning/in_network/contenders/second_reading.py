@@ -38,12 +38,13 @@ def faster_again(
     chosen = [plan for _, plan in contenders[:FINALISTS]]
     if not chosen:
         return []
-    own: list[Ratio | None] = [Ratio(0.0, 0.0)] * len(workers)
+    count = max(1, len(workers))  # a fleet may lose servers, and find others, on the way
+    own: list[Ratio | None] = [Ratio(0.0, 0.0)] * count
     if incumbent.groups:
-        own = _read(workers, incumbent)
+        own = _read(workers, incumbent, count)
     found = []
     for plan in chosen:
-        pairs = zip(_read(workers, plan), own, strict=True)
+        pairs = zip(_read(workers, plan, count), own, strict=True)
         ratios = [over(one, other) for one, other in pairs if one and other]
         if not ratios:
             continue
@@ -53,9 +54,8 @@ def faster_again(
     return sorted(found, key=lambda pair: pair[0].log)
 
 
-def _read(workers: Crew, plan: Plan) -> list[Ratio | None]:
-    """The plan over the incumbent without groups, in each process; ``None`` where it fails."""
-    count = len(workers)
+def _read(workers: Crew, plan: Plan, count: int) -> list[Ratio | None]:
+    """The plan over the incumbent without groups, in so many processes; ``None`` where it fails."""
     turns = int(READ_SECONDS / (4 * workers.baseline))
     turns = max(MIN_TURNS, min(MAX_TURNS, turns))
     found: list[Ratio | None] = []
