@@ -135,7 +135,7 @@ def test_blocked_layouts_run_in_parallel_vectors(name: str) -> None:
     assert any(width in text for width in widths)
 
 
-@pytest.mark.parametrize("name", ["max pool, blocked", "average pool, blocked", "slice of blocks"])
+@pytest.mark.parametrize("name", ["max pool, blocked", "average pool, blocked"])
 def test_cores_share_out_rows_of_all_blocks(name: str) -> None:
     """As layers do: else each core would read what others wrote. One core goes block by block."""
     build, shapes = CASES[name]
