@@ -127,7 +127,9 @@ def _before_a_transpose(node: Node, axis: int) -> tuple[Node, int]:
     others = [*order[:axis], *order[axis + 1 :]]
     if others != sorted(others):
         return node, axis
-    return replace(node, inputs=(turned.args[0], *node.inputs[1:])), order[axis]
+    source = turned.args[0]
+    before = source if isinstance(source, relax.Var) else node.emit(source)
+    return replace(node, inputs=(before, *node.inputs[1:])), order[axis]
 
 
 def hardmax(node: Node) -> relax.Expr:
