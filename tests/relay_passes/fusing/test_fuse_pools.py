@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.machine.cpu import AVX2, Cpu
 from tvm_neocpu.core.network.layer_group import Bands, Members
+from tvm_neocpu.relay_passes.fusing import fuse_pools
 from tvm_neocpu.relay_passes.fusing.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.fusing.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.lowering.lower_to_templates import LowerToTemplates
@@ -68,6 +69,21 @@ def test_a_layer_and_its_pool_become_one_call() -> None:
     func = after["fused_pool"]
     assert layers_of(func) == ("16x32x32->16 3x3 p1 -> pool", 2 * 16 * 16 * 9 * 32 * 32)
     assert ScheduleFunctions(CPU)(after)["fused_pool"].same_as(func)
+
+
+def test_no_group_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is scheduled already: TVM refused one whose SiLU stands in two tiles."""
+    before = lowered(lambda b, x: conv(b, pool(b, conv(b, x))))
+    planned, asked, member_of = every_layer(before), [], fuse_pools.member_of
+    grouped = FusePools(CPU, planned)(before)
+
+    def asks(func: tirx.PrimFunc) -> object:
+        asked.append(layers_of(func))
+        return member_of(func)
+
+    monkeypatch.setattr(fuse_pools, "member_of", asks)
+    tvm.ir.assert_structural_equal(FusePools(CPU, planned)(grouped), grouped)
+    assert asked == [None]
 
 
 def test_equal_stems_share_a_function() -> None:

@@ -186,10 +186,11 @@ def test_places_of_classes_behind_a_transpose(
 ) -> None:
     """Exports of TensorFlow turn a map to NHWC before they look for the largest class."""
     data = np.random.default_rng(3).integers(-9, 9, shape).astype("float32")
-    turned = helper.make_node("Transpose", ["x"], ["t"], perm=order)
+    active = helper.make_node("Relu", ["x"], ["r"])
+    turned = helper.make_node("Transpose", ["r"], ["t"], perm=order)
     places = helper.make_node("ArgMax", ["t"], ["y"], axis=3, keepdims=0)
     graph = helper.make_graph(
-        [turned, places],
+        [active, turned, places],
         "classes",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.INT64, None)],
