@@ -12,6 +12,7 @@ NaN, nor smaller: one that stands first stays, and no other is chosen, as in ONN
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from tvm import relax, tirx
 from tvm.ir import Expr
@@ -24,10 +25,40 @@ from tvm_neocpu.frontend.converters.node import Node
 # Elements of the vectors that a piece is made of.
 LANES = 64
 
+Better = Callable[[Expr, Expr], Expr]
 
-def place_across(
-    node: Node, axis: int, better: Callable[[Expr, Expr], Expr], keeps: bool
-) -> relax.Expr:
+
+class Found(NamedTuple):
+    """Buffers of the best numbers and of their places so far, from the element ``at`` on."""
+
+    best: Any
+    place: Any
+    at: Expr
+
+
+def walk(
+    found: Found,
+    length: int,
+    count: Expr | int,
+    element: Callable[[Expr | int, Expr], Expr],
+    better: Better,
+) -> None:
+    """The best of ``element(0, j)`` to ``element(length - 1, j)`` and its place, for each j below
+    ``count``: steps outside, vectors of results inside.
+    """
+    best, place, at = found
+    with T.serial(0, count) as j:
+        best[at + j] = element(0, j)
+        place[at + j] = tirx.const(0, "int32")
+    one, end = tirx.const(1, "int64"), tirx.const(length, "int64")
+    with T.serial(one, end) as k, T.serial(0, count) as j:
+        new = element(k, j)
+        wins = better(new, best[at + j])
+        place[at + j] = tirx.Select(wins, tirx.Cast("int32", k), place[at + j])
+        best[at + j] = tirx.Select(wins, new, best[at + j])
+
+
+def place_across(node: Node, axis: int, better: Better, keeps: bool) -> relax.Expr:
     """int64 places along ``axis``, which becomes 1 if ``keeps``, else vanishes.
 
     ``better(new, best)``: whether a later element takes the place of an earlier one.
@@ -41,15 +72,8 @@ def place_across(
         with T.parallel(0, tirx.const(columns.pieces, "int64")) as piece:
             row, start, count = columns.at(piece)
             to, source = row * inner + start, row * length * inner + start
-            with T.serial(0, count) as j:
-                best[to + j] = data[source + j]
-                place[to + j] = tirx.const(0, "int32")
-            one, end = tirx.const(1, "int64"), tirx.const(length, "int64")
-            with T.serial(one, end) as k, T.serial(0, count) as j:
-                new = data[source + k * inner + j]
-                wins = better(new, best[to + j])
-                place[to + j] = tirx.Select(wins, tirx.Cast("int32", k), place[to + j])
-                best[to + j] = tirx.Select(wins, new, best[to + j])
+            found = Found(best, place, to)
+            walk(found, length, count, lambda k, j: data[source + k * inner + j], better)
             with T.serial(0, count) as j:
                 result[to + j] = tirx.Cast("int64", place[to + j])
 

@@ -2,22 +2,20 @@
 
     for a block of 64 rows:
         turned = block transposed, in L1
-        best = turned[0]; place = 0
-        for k in 1 .. length: place = k where turned[k] > best; best = the larger
+        walk it as the columns of :mod:`extreme_across`: a step compares 64 rows in vectors
 
-So each step compares 64 rows in vectors, as :mod:`extreme_across` does. Exports of TensorFlow end
+Exports of TensorFlow end
 so: 21 classes behind each of 512 x 512 pixels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tvm import relax, tirx
-from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
+from tvm_neocpu.frontend.converters.compute.extreme_across import Better, Found, walk
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
 
@@ -25,7 +23,7 @@ from tvm_neocpu.frontend.converters.node import Node
 BLOCK, BLOCKS = 64, 16
 
 
-def place_in_rows(node: Node, better: Callable[[Expr, Expr], Expr], keeps: bool) -> relax.Expr:
+def place_in_rows(node: Node, better: Better, keeps: bool) -> relax.Expr:
     """int64 places along the last axis, which becomes 1 if ``keeps``, else vanishes.
 
     ``better(new, best)``: whether a later element takes the place of an earlier one. All extents
@@ -44,14 +42,8 @@ def place_in_rows(node: Node, better: Callable[[Expr, Expr], Expr], keeps: bool)
                 with T.serial(0, count) as j, T.serial(0, length) as k:
                     turned[own + k * BLOCK + j] = data[(first + j) * length + k]
                 # Behind the last row are elements of an earlier block, whose places nobody reads.
-                with T.serial(0, BLOCK) as j:
-                    best[at + j] = turned[own + j]
-                    place[at + j] = tirx.const(0, "int32")
-                with T.serial(1, length) as k, T.serial(0, BLOCK) as j:
-                    new = turned[own + k * BLOCK + j]
-                    wins = better(new, best[at + j])
-                    place[at + j] = tirx.Select(wins, tirx.Cast("int32", k), place[at + j])
-                    best[at + j] = tirx.Select(wins, new, best[at + j])
+                found = Found(best, place, at)
+                walk(found, length, BLOCK, lambda k, j: turned[own + k * BLOCK + j], better)
                 with T.serial(0, count) as j:
                     result[first + j] = tirx.Cast("int64", place[at + j])
 
