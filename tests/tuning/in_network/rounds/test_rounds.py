@@ -10,6 +10,7 @@ import pytest
 from tvm_neocpu.core.network.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.network.plan import Plan
 from tvm_neocpu.core.network.record import Record
+from tvm_neocpu.tuning.fleet.remote_workers import RemoteWorkers
 from tvm_neocpu.tuning.in_network.processes.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.in_network.rounds.board import Board, Seat
 from tvm_neocpu.tuning.in_network.rounds.rounds import Rounds, error_number
@@ -162,6 +163,7 @@ def test_errors_have_the_numbers_of_autotvm(error: ChildError, number: MeasureEr
 
 def test_a_fleet_of_which_nobody_is_left_is_asked_for_more(play, monkeypatch) -> None:
     """Its `build` looks for other servers, and says so where there are none."""
-    monkeypatch.setattr(ScriptedWorkers, "__len__", lambda self: 0)
+    monkeypatch.setattr(ScriptedWorkers, "_alive", lambda self: [], raising=False)
+    monkeypatch.setattr(ScriptedWorkers, "__len__", RemoteWorkers.__len__)
     _, _, workers = play(lambda config: 1.1, rounds=1)
     assert workers.builds == 1

@@ -93,9 +93,8 @@ class Contenders:
                 break
             seen |= plans.keys()
             new = list(plans.values())
-            at_once = max(1, len(self.workers))  # a fleet of which nobody is left says so
-            for first in range(0, len(new), at_once):
-                timed = self._timed(new[first : first + at_once])
+            for first in range(0, len(new), len(self.workers)):
+                timed = self._timed(new[first : first + len(self.workers)])
                 tried |= {_text(plan): (ratio, plan) for ratio, plan in timed}
             wanted = self._regrouped(wanted)
         fastest = self._faster(tried)

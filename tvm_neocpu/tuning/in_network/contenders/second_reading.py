@@ -38,7 +38,7 @@ def faster_again(
     chosen = [plan for _, plan in contenders[:FINALISTS]]
     if not chosen:
         return []
-    count = max(1, len(workers))  # a fleet may lose servers, and find others, on the way
+    count = len(workers)  # a fleet may lose servers, and find others, on the way
     own: list[Ratio | None] = [Ratio(0.0, 0.0)] * count
     if incumbent.groups:
         own = _read(workers, incumbent, count)

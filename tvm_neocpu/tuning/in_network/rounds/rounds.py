@@ -101,7 +101,7 @@ class Rounds:
                 self.keep(record)
 
     def _turns(self) -> list[_Turn]:
-        """One for each process; one where a fleet has lost all, so that it looks for others."""
+        """One for each process."""
         turns: list[_Turn] = []
         taken: set[Config] = set()
         # A layer in a branch that is not taken has no seat, and a config like all others.
@@ -109,7 +109,7 @@ class Rounds:
             workload: seat.spares(self.spares[workload])
             for workload, seat in self.board.seats.items()
         }
-        while len(turns) < max(1, len(self.workers)):
+        while len(turns) < len(self.workers):
             wishes = self._retry.pop() if self._retry else self._wishes(taken)
             if not wishes:
                 break
