@@ -66,9 +66,10 @@ def test_attention_of_narrow_values() -> None:
 
 @pytest.mark.parametrize("zeros", [False, True])
 def test_quantized_attention(zeros: bool) -> None:
+    """Weights of 7 bits: without VNNI, two of ONNX Runtime's products of 8 bits saturate."""
     rng = np.random.default_rng(0)
     fixed = {
-        "w": rng.integers(-90, 90, W.shape, "int8"),
+        "w": rng.integers(-64, 64, W.shape, "int8"),
         "b": B,
         "s": np.float32(0.02),
         "t": np.float32(0.01),

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_text import normal, parsed, peers
+from quantized_onnx import expected
 
 from tvm_neocpu.quantizing.onnx_graphs import weights_of
 from tvm_neocpu.quantizing.quantize_model import Settings, quantize_model
@@ -54,9 +55,12 @@ def test_the_function_is_the_same(
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("addend", ["number", "row", "matrix"])
 def test_quantised_it_is_near(addend: str, per_channel: bool) -> None:
-    """A factor of a half was lost: the result was off by half of itself."""
+    """A factor of a half was lost: the result was off by half of itself.
+
+    Unoptimised, ONNX Runtime computes it in floats: its products of integers saturate without VNNI.
+    """
     model = gemm(addend, alpha=0.5, beta=2.0)
     samples = [{"x": normal(3, 8, seed=seed)} for seed in range(8)]
     quantised = quantize_model(model, "net", samples, Settings(per_channel=per_channel)).model
-    found, expected = peers(quantised, samples[0])[0], peers(model, samples[0])[0]
-    assert np.abs(found - expected).max() < 0.03 * np.abs(expected).max()
+    found, wanted = expected(quantised, samples[0])[0], expected(model, samples[0])[0]
+    assert np.abs(found - wanted).max() < 0.03 * np.abs(wanted).max()

@@ -42,8 +42,21 @@ SHAPE = (1, 16, 15, 13)
 def here(fast: DotProduct = FAST) -> CompileTarget:
     """This machine's instructions; the figures that choose layers are one CPU's on any machine."""
     target = parse_target("llvm -num-cores=1", measured=False)
-    known = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=emeraldrapids -num-cores=1").cpu
-    figures = {name: getattr(known, name) for name in FIGURES}
+    figures = {name: getattr(known_cpu().cpu, name) for name in FIGURES}
+    return _multiplying(target, fast, **figures)
+
+
+def for_one_cpu() -> CompileTarget:
+    """What is chosen for one CPU, on any machine: the width of vectors decides, too."""
+    return _multiplying(known_cpu(), FAST)
+
+
+def known_cpu() -> CompileTarget:
+    return parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=emeraldrapids -num-cores=1")
+
+
+def _multiplying(target: CompileTarget, fast: DotProduct, **figures: float) -> CompileTarget:
+    """The target with ``fast`` for bf16, and without a matrix unit."""
     others = (dot for dot in target.cpu.dots if not dot.multiplies(BF16_WEIGHTS))
     cpu = replace(target.cpu, dots=(fast, *others), matrix=None, **figures)
     return replace(target, cpu=cpu)
@@ -134,7 +147,9 @@ def run(model: onnx.ModelProto, target: CompileTarget) -> NDArray[np.float32]:
 
 def test_which_are_stored_so() -> None:
     """What the depthwise layers make; what they read is not, nor what is added to something."""
-    found = [workload for workload, config in anchors(separable(), here()) if _is_direct(config)]
+    found = [
+        workload for workload, config in anchors(separable(), for_one_cpu()) if _is_direct(config)
+    ]
     stored = [workload for workload in found if workload.types == BF16_MAPS]
     assert sorted((w.in_channels, w.out_channels) for w in stored) == [(32, 24), (48, 32), (48, 48)]
     assert all(workload.types in (BF16_MAPS, BF16_WEIGHTS) for workload in found)
@@ -178,7 +193,7 @@ def test_what_is_read_twice_stays_in_fp32() -> None:
     net = Net(SHAPE)
     x = net("Relu", net.conv("data", 16, 48))
     y = net("Add", net("Relu", net.conv(x, 48, 32)), net("Relu", net.conv(x, 48, 32)))
-    found = anchors(net.model(y), here())
+    found = anchors(net.model(y), for_one_cpu())
     assert all(workload.types != BF16_MAPS for workload, _ in found)
 
 
@@ -187,16 +202,18 @@ def test_what_no_layer_makes_stays_in_fp32() -> None:
     net = Net(SHAPE)
     x = net("Relu", net.conv("data", 16, 48))
     x = net("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
-    found = anchors(net.model(net.conv(x, 48, 32)), here())
+    found = anchors(net.model(net.conv(x, 48, 32)), for_one_cpu())
     assert all(workload.types != BF16_MAPS for workload, _ in found)
 
 
 def test_a_border_and_a_concat_move_rounded_numbers() -> None:
     """Or Winograd reads them, which transforms fp32."""
-    found = [w for w, c in anchors(joined(), here()) if w.types == BF16_MAPS or _is_winograd(c)]
+    found = [
+        w for w, c in anchors(joined(), for_one_cpu()) if w.types == BF16_MAPS or _is_winograd(c)
+    ]
     channels = [(32, 48), (48, 48), (64, 32), (96, 32)]
     assert sorted((w.in_channels, w.out_channels) for w in found) == channels
-    (workload,) = [w for w, _ in anchors(normalised(), here()) if w.types == BF16_MAPS]
+    (workload,) = [w for w, _ in anchors(normalised(), for_one_cpu()) if w.types == BF16_MAPS]
     assert workload.in_channels == 48
 
 
@@ -214,7 +231,10 @@ def test_a_matrix_unit_reads_them_from_memory(model: onnx.ModelProto) -> None:
 
 def test_the_images_of_a_volume_are_moved_rounded() -> None:
     """Elsewhere the first layer may be Winograd's, which transforms fp32."""
-    for target, channels in ((in_tiles(), {3 * 48, 3 * 32}), (here(), {3 * 32})):
+    for target, channels in (
+        (in_tiles(for_one_cpu()), {3 * 48, 3 * 32}),
+        (for_one_cpu(), {3 * 32}),
+    ):
         found = anchors(volume(), target)
         assert channels <= {w.in_channels for w, _ in found if w.types == BF16_MAPS}
 
@@ -226,13 +246,15 @@ def test_a_concat_moves_all_its_parts_rounded_or_none() -> None:
     x = net("Relu", net.conv(net("Concat", x, "data", axis=1), 64, 32))
     y = net("Concat", net("Relu", net.conv("data", 16, 16)), x, axis=1)
     pooled = net("MaxPool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-    found = anchors(net.model(net("Add", net.conv(y, 48, 32), net.conv(pooled, 48, 32))), here())
+    found = anchors(
+        net.model(net("Add", net.conv(y, 48, 32), net.conv(pooled, 48, 32))), for_one_cpu()
+    )
     assert all(workload.types != BF16_MAPS for workload, _ in found)
 
 
-def in_tiles() -> CompileTarget:
-    """A CPU that multiplies tiles of bf16; loops stand in for its unit."""
-    target, unit = here(), MatrixUnit((BF16_WEIGHTS, BF16_MAPS), is_plain=True)
+def in_tiles(target: CompileTarget) -> CompileTarget:
+    """The same CPU, multiplying tiles of bf16; loops stand in for its unit."""
+    unit = MatrixUnit((BF16_WEIGHTS, BF16_MAPS), is_plain=True)
     return replace(target, cpu=replace(target.cpu, matrix=unit))
 
 
@@ -254,7 +276,7 @@ def test_sums_are_stored_so_where_bytes_decide() -> None:
 
     Winograd may take one of those, and transforms fp32.
     """
-    for target, wide in ((in_tiles(), 1), (here(), 4)):
+    for target, wide in ((in_tiles(for_one_cpu()), 1), (for_one_cpu(), 4)):
         found = anchors(residual(), target)
         apart = sum(_is_winograd(config) for _, config in found)
         types = [workload.types for workload, _ in found]
@@ -275,22 +297,22 @@ def dense_block() -> onnx.ModelProto:
 
 
 def test_several_readers_of_a_map_read_it_rounded_where_bytes_decide() -> None:
-    found = [w.types for w, _ in anchors(dense_block(), in_tiles())]
+    found = [w.types for w, _ in anchors(dense_block(), in_tiles(for_one_cpu()))]
     assert found.count(BF16_WEIGHTS) == 1 and found.count(BF16_MAPS) == 4
     model = dense_block()
-    assert relative_error(run(model, in_tiles()), run_exactly(model)) < 1e-2
+    assert relative_error(run(model, in_tiles(here())), run_exactly(model)) < 1e-2
 
 
 def test_what_a_sum_reads_is_rounded_and_widened() -> None:
     model = residual()
-    found, exact = run(model, in_tiles()), run_exactly(model)
+    found, exact = run(model, in_tiles(here())), run_exactly(model)
     assert relative_error(found, exact) < 1e-2
     assert relative_error(found, exact) < 1.5 * relative_error(run(model, here()), exact)
 
 
 def test_a_bound_on_the_error_leaves_sums_as_they_are() -> None:
     """What it bounds is the error of rounding layers' data and weights."""
-    target = in_tiles()
+    target = in_tiles(for_one_cpu())
     mod, plan = planned(residual(), target)
     found = lowered(mod.without_attr("neocpu_half_weights"), plan, target)
     assert [workload.types for workload, _ in found].count(BF16_WEIGHTS) == 4
