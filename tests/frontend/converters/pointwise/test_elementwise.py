@@ -9,6 +9,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_node import Array, Case, check_together, node_model, ours
 from onnx_text import check_like_peer, parsed
 
+from tvm_neocpu import relay
+
 SPECIAL = np.array(
     [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -2.5, 1e-40, 3e38, 88, -100], "float32"
 )
@@ -32,6 +34,22 @@ def test_powers_of_mixed_types() -> None:
     check_together(
         [Case("Pow", [bases[one], powers[other]]) for one in types for other in types], opset=15
     )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_cubes(dtype: str) -> None:
+    """Of any type of exponent; one of a higher rank adds axes."""
+    with np.errstate(over="ignore"):
+        x = np.concatenate([SPECIAL, np.float32([0.02, -7.25, 40.3])]).astype(dtype)
+    exponents = [np.array(3, dtype), np.array([3], dtype), np.array([[3]], dtype), np.array(3)]
+    check_together([Case("Pow", [x], [each]) for each in exponents], opset=15)
+
+
+def test_a_cube_calls_no_function() -> None:
+    """``powf`` takes five times as long as two products."""
+    x = np.ones((2, 3), "float32")
+    mod, _ = relay.frontend.from_onnx(node_model("Pow", [x], [np.float32([3])], opset=15))
+    assert "R.power" not in mod.script() and mod.script().count("R.multiply") == 2
 
 
 def test_negative_exponents_of_integers() -> None:

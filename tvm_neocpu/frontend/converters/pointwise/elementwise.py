@@ -20,15 +20,20 @@ def power(node: Node) -> relax.Expr:
     """``x ** y`` in the type of ``x``, whatever the type of ``y``.
 
     Powers of integers with fractional exponents are computed in float64, with whole ones exactly.
+    Cubes, which GELU by tanh has, are two products, as in ONNX Runtime; TVM calls ``powf``.
     """
     base, exponent = node.data, node.required(1)
     kind = str(exponent.ty.dtype)
     if node.dtype in FLOATS:
-        if kind == node.dtype:
+        is_cube = _is_cube(node)
+        if kind == node.dtype and not is_cube:
             return node.by_tvm()
         wide = "float64" if node.dtype == "float64" else "float32"
         x = as_type(node, base, wide)
-        result = node.emit(relax.op.power(x, as_type(node, exponent, wide)))
+        if is_cube:
+            result = node.emit(relax.op.multiply(node.emit(relax.op.multiply(x, x)), x))
+        else:
+            result = node.emit(relax.op.power(x, as_type(node, exponent, wide)))
         return as_type(node, result, node.dtype)
     if kind in FLOATS:
         x = as_type(node, base, "float64")
@@ -36,6 +41,14 @@ def power(node: Node) -> relax.Expr:
             node, node.emit(relax.op.power(x, as_type(node, exponent, "float64"))), node.dtype
         )
     return _whole_power(node, base, exponent)
+
+
+def _is_cube(node: Node) -> bool:
+    """Whether the exponent is known to be 3, and its shape adds no axes to the base."""
+    exponent = node.known(1)
+    if exponent is None or exponent.size != 1 or exponent.ndim > node.data.ty.ndim:
+        return False
+    return bool(exponent.item() == 3)
 
 
 def _whole_power(node: Node, base: relax.Expr, exponent: relax.Expr) -> relax.Expr:
