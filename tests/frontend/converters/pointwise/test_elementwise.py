@@ -46,7 +46,7 @@ def test_cubes(dtype: str) -> None:
 
 
 def test_a_cube_calls_no_function() -> None:
-    """``powf`` takes five times as long as two products."""
+    """``powf`` takes ten times as long as two products."""
     x = np.ones((2, 3), "float32")
     mod, _ = relay.frontend.from_onnx(node_model("Pow", [x], [np.float32([3])], opset=15))
     assert "R.power" not in mod.script() and mod.script().count("R.multiply") == 2
