@@ -18,6 +18,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.window_argmax import window_argmax
 from tvm_neocpu.frontend.converters.geometry.windows import WindowAxis, window_axis
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.pointwise.elementwise import whole_power
 
 Windows = tuple[WindowAxis, ...]
 Pool = Callable[..., relax.Expr]
@@ -96,14 +97,9 @@ def _root(node: Node, total: relax.Expr, p: float) -> relax.Expr:
 
 
 def _power(node: Node, base: relax.Expr, exponent: float) -> relax.Expr:
-    """By products where the exponent is whole: C's ``pow`` takes many times as long."""
-    if not exponent.is_integer():
-        return node.emit(relax.op.power(base, relax.const(exponent, node.dtype)))
-    power = base
-    for bit in f"{int(exponent):b}"[1:]:
-        power = node.emit(relax.op.multiply(power, power))
-        power = node.emit(relax.op.multiply(power, base)) if bit == "1" else power
-    return power
+    if exponent.is_integer():
+        return whole_power(node, base, int(exponent))
+    return node.emit(relax.op.power(base, relax.const(exponent, node.dtype)))
 
 
 def _windows(node: Node) -> tuple[relax.Expr, Windows]:
