@@ -53,8 +53,3 @@ def test_readings_that_disagree_are_less_sure() -> None:
     alike = combined([Ratio(0.0, 0.005), Ratio(0.001, 0.005)])
     apart = combined([Ratio(0.0, 0.005), Ratio(0.1, 0.005)])
     assert apart.error > 5 * alike.error
-
-
-def test_what_took_no_longer_than_reading_the_clock() -> None:
-    assert paired([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]).log == 0
-    assert paired([0.0, 2e-6, 2e-6], [1e-6, 1e-6, 1e-6]).value == pytest.approx(2)

@@ -53,18 +53,12 @@ class Ratio:
         return f"{self.value:.3f} ({self.low:.3f}-{self.high:.3f})"
 
 
-# Seconds: what a clock tells apart.
-_LEAST = 1e-9
-
-
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     """``ours`` over ``theirs``, times of the same turns in the same order: the median pair.
 
-    A machine whose clock drifts slows both runs of a pair. What took no longer than reading the
-    clock is 0 seconds: it counts as the least that a clock tells.
+    A machine whose clock drifts slows both runs of a pair.
     """
-    pairs = zip(ours, theirs, strict=True)
-    logs = [math.log(max(one, _LEAST) / max(other, _LEAST)) for one, other in pairs]
+    logs = [math.log(one / other) for one, other in zip(ours, theirs, strict=True)]
     middle = median(logs)
     spread = _MAD_TO_SIGMA * median(abs(log - middle) for log in logs)
     return Ratio(middle, max(FLOOR, _MEDIAN * spread / math.sqrt(len(logs))))

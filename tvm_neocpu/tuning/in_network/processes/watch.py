@@ -20,6 +20,8 @@ from tvm_neocpu.runtime.calls.timing import time_calls
 BUILTIN = "vm.builtin."
 # A call that does nothing, of which the machine makes one for each tensor that it gives up.
 NOTHING = f"{BUILTIN}null_value"
+# Seconds: what a clock tells apart.
+LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,10 @@ class WatchedNetwork:
         return self._times.calls
 
     def timed(self) -> dict[str, float]:
-        """One inference; seconds of all calls of each function, by name, without the clock's."""
+        """One inference; seconds of all calls of each function, by name, without the clock's.
+
+        None took 0 seconds, whatever is left of them: times are divided by each other.
+        """
         seconds: dict[str, float] = defaultdict(float)
         self._calls = Counter()
         trace = self.trace()
@@ -125,7 +130,7 @@ class WatchedNetwork:
                 clock = idle + self._argument * call.arguments
                 seconds[call.name] += max(0.0, call.seconds - clock)
                 self._calls[call.name] += 1
-        return dict(seconds)
+        return {name: max(LEAST, total) for name, total in seconds.items()}
 
     @property
     def calls(self) -> dict[str, int]:
