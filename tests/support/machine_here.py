@@ -6,6 +6,7 @@ A process takes seconds to start, and what a session decides is the same without
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -19,16 +20,23 @@ from tvm_neocpu.tuning.measuring.child_process import ChildError
 
 
 class MachineHere:
-    """What :func:`network_process` returns, as a session's workers use it."""
+    """What :func:`network_process` returns, as a session's workers use it.
+
+    Machines take turns: TVM has one stack of block builders for all threads of a process, and
+    machines that run at once would time each other.
+    """
 
     alive = True
+    _turn = Lock()
 
     def __init__(self, open_network: Callable[[], Lowering], start: object = None) -> None:
-        self._machine = NetworkMachine(open_network)
+        with self._turn:
+            self._machine = NetworkMachine(open_network)
 
     def ask(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
         try:
-            return getattr(self._machine, name)(*arguments)
+            with self._turn:
+                return getattr(self._machine, name)(*arguments)
         except Exception as error:  # as a process answers, whatever was raised in it
             raise ChildError(first_line(error), type(error).__name__) from error
 
